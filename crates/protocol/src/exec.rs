@@ -1,0 +1,307 @@
+//! Commands: how they are asked for and what is told about them.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{ExecId, SessionId};
+
+/// Shared by `exec.run`, `exec.stream` and `exec.start`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunParams {
+    /// A session's id or name.
+    pub session_id: String,
+    pub command: String,
+    /// Deadline in seconds of run time; 0 is none. Default: the session's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<f64>,
+    /// Given whole, then end of file. Empty with `exec.stream` and `exec.start`: left open for `exec.write`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
+    /// Keep stdin open for `exec.write` after what `stdin` gives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin_open: Option<bool>,
+    /// For this command only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env: Option<BTreeMap<String, String>>,
+    /// For this command only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_dir: Option<String>,
+    /// How much of each stream the reply holds: head and tail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tty: Option<bool>,
+    /// A non-zero exit is `COMMAND_FAILED`, a timeout `COMMAND_TIMEOUT`.
+    #[serde(default)]
+    pub check: bool,
+    /// How long to queue for a busy session; without it: `SESSION_BUSY`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_s: Option<f64>,
+    /// Beside the shell instead of in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background: Option<bool>,
+    #[serde(default)]
+    pub encoding: Encoding,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Encoding {
+    /// Lossless for UTF-8; U+FFFD otherwise, and `…_lossy:true`.
+    #[default]
+    Utf8,
+    Base64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Stream {
+    Stdout,
+    Stderr,
+}
+
+impl Stream {
+    pub const BOTH: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
+
+    pub fn index(self) -> usize {
+        match self {
+            Stream::Stdout => 0,
+            Stream::Stderr => 1,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Stream::Stdout => "stdout",
+            Stream::Stderr => "stderr",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecParams {
+    pub exec_id: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AttachParams {
+    pub exec_id: String,
+    #[serde(default)]
+    pub stdout_offset: u64,
+    #[serde(default)]
+    pub stderr_offset: u64,
+    #[serde(default)]
+    pub encoding: Encoding,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OutputParams {
+    pub exec_id: String,
+    pub stream: Stream,
+    #[serde(default)]
+    pub offset: u64,
+    /// At most this many bytes. Default and most: 8 MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    #[serde(default)]
+    pub encoding: Encoding,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WriteParams {
+    pub exec_id: String,
+    #[serde(default)]
+    pub data: String,
+    /// How `data` is given.
+    #[serde(default)]
+    pub encoding: Encoding,
+    /// Close stdin after `data`.
+    #[serde(default)]
+    pub eof: bool,
+    /// A write repeated with the same id is applied once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_id: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CancelParams {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exec_id: Option<String>,
+    /// Just this signal (`INT`, `SIGTERM`, `9`, …) instead of INT, then TERM, then KILL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<SignalName>,
+}
+
+/// A signal as people write it: by name, with or without `SIG`, or by number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum SignalName {
+    Number(i32),
+    Name(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListParams {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExecState {
+    Queued,
+    Running,
+    Finished,
+}
+
+/// How a command ended. Everything `exec.run` tells but the two texts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Outcome {
+    /// As the shell saw it; null if nobody saw it.
+    pub exit_code: Option<i32>,
+    /// The signal that ended the command or its shell, where one is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    pub duration_ms: u64,
+    pub duration_us: u64,
+    pub timed_out: bool,
+    pub cancelled: bool,
+    pub stdout_bytes: u64,
+    pub stderr_bytes: u64,
+    pub working_dir: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// The answer to `exec.run`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunReply {
+    pub exec_id: ExecId,
+    pub stdout: String,
+    pub stderr: String,
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    pub stdout_truncated: bool,
+    pub stderr_truncated: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stdout_lossy: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stderr_lossy: bool,
+}
+
+/// The answer to `exec.stream` and `exec.attach`: `exec.run`'s without the two texts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamReply {
+    pub exec_id: ExecId,
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    pub stdout_truncated: bool,
+    pub stderr_truncated: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Started {
+    pub exec_id: ExecId,
+    pub session_id: SessionId,
+    pub state: ExecState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+}
+
+/// What `exec.info` tells, and each row of `exec.list`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExecInfo {
+    pub exec_id: ExecId,
+    pub session_id: SessionId,
+    pub command: String,
+    pub state: ExecState,
+    pub background: bool,
+    pub tty: bool,
+    /// Process that runs it: the shell's for a foreground command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    pub created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<String>,
+    /// Bytes seen so far; may grow after the end, by background children.
+    pub stdout_bytes: u64,
+    pub stderr_bytes: u64,
+    /// Bytes that the journal no longer holds.
+    pub stdout_dropped_bytes: u64,
+    pub stderr_dropped_bytes: u64,
+    /// True when the command reads from its terminal and nobody has answered, with the prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_for_input: Option<String>,
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<FinishedFields>,
+}
+
+/// The part of [`Outcome`] that [`ExecInfo`] does not have itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FinishedFields {
+    pub exit_code: Option<i32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    pub duration_ms: u64,
+    pub duration_us: u64,
+    pub timed_out: bool,
+    pub cancelled: bool,
+    pub stdout_truncated: bool,
+    pub stderr_truncated: bool,
+    pub working_dir: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExecList {
+    pub execs: Vec<ExecInfo>,
+}
+
+/// A range of kept output: `text` or `base64`, as asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OutputReply {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
+    /// Where this range begins; later than asked if the bytes before are dropped.
+    pub offset: u64,
+    pub next_offset: u64,
+    pub total_bytes: u64,
+    /// Bytes of this stream that are no longer kept.
+    pub dropped_bytes: u64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lossy: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Written {
+    pub exec_id: ExecId,
+    pub bytes: u64,
+    pub eof: bool,
+    /// This write had been applied before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub duplicate: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cancelled {
+    /// The command that was cancelled; null if nothing ran.
+    pub exec_id: Option<ExecId>,
+    /// False if there was nothing to cancel.
+    pub cancelled: bool,
+}

@@ -1,0 +1,94 @@
+//! What can go wrong, as a code that programs act on and a message that people read.
+//!
+//! One table maps a code to its HTTP status and to the exit status of the command line.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+macro_rules! codes {
+    ($($name:ident = $wire:literal, $http:literal, $exit:literal;)*) => {
+        /// The fixed set of error codes.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+        pub enum Code { $(#[serde(rename = $wire)] $name,)* }
+
+        impl Code {
+            pub const ALL: &[Code] = &[$(Code::$name,)*];
+            pub fn as_str(self) -> &'static str { match self { $(Code::$name => $wire,)* } }
+            pub fn http_status(self) -> u16 { match self { $(Code::$name => $http,)* } }
+            /// Exit status of `trl` when a call ends with this code.
+            pub fn exit_status(self) -> u8 { match self { $(Code::$name => $exit,)* } }
+        }
+    };
+}
+
+codes! {
+    ParseError = "PARSE_ERROR", 400, 65;
+    PayloadTooLarge = "PAYLOAD_TOO_LARGE", 413, 65;
+    MethodNotFound = "METHOD_NOT_FOUND", 404, 64;
+    InvalidParams = "INVALID_PARAMS", 400, 64;
+    AuthFailed = "AUTH_FAILED", 401, 77;
+    SessionNotFound = "SESSION_NOT_FOUND", 404, 66;
+    SessionBusy = "SESSION_BUSY", 409, 75;
+    SessionTerminated = "SESSION_TERMINATED", 410, 66;
+    MaxSessionsReached = "MAX_SESSIONS_REACHED", 429, 75;
+    SessionLimitExceeded = "SESSION_LIMIT_EXCEEDED", 429, 75;
+    ResourcePressure = "RESOURCE_PRESSURE", 503, 75;
+    ExecNotFound = "EXEC_NOT_FOUND", 404, 66;
+    CommandFailed = "COMMAND_FAILED", 422, 1;
+    CommandTimeout = "COMMAND_TIMEOUT", 408, 124;
+    WaitTimeout = "WAIT_TIMEOUT", 408, 124;
+    AgentNotFound = "AGENT_NOT_FOUND", 404, 67;
+    LabelTaken = "LABEL_TAKEN", 409, 75;
+    ContactRequired = "CONTACT_REQUIRED", 403, 77;
+    MessageNotFound = "MESSAGE_NOT_FOUND", 404, 66;
+    IsolationUnavailable = "ISOLATION_UNAVAILABLE", 501, 69;
+    ShuttingDown = "SHUTTING_DOWN", 503, 69;
+    InternalError = "INTERNAL_ERROR", 500, 70;
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The `error` object of a response.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Fault {
+    pub code: Code,
+    /// What was wrong, with the offending value, and what to do.
+    pub message: Cow<'static, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<serde_json::Value>,
+}
+
+impl Fault {
+    pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
+        Fault { code, message: message.into(), details: None }
+    }
+
+    pub fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
+        Fault::new(Code::InvalidParams, message)
+    }
+
+    pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
+        Fault::new(Code::InternalError, message)
+    }
+
+    #[must_use]
+    pub fn with_details(mut self, details: serde_json::Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.code)
+    }
+}
+
+impl std::error::Error for Fault {}

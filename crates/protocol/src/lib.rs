@@ -1,0 +1,24 @@
+//! What can be said to Terminal Runtime, and nothing about how it is done.
+//!
+//! Every transport turns bytes into a [`Request`] and back from a reply, an
+//! event or a [`Fault`]; the runtime sees only these. The host's wire (daemon to
+//! session host) lives in [`wire`]. No I/O, no clock, no terminal in here.
+
+pub mod event;
+pub mod exec;
+pub mod fault;
+pub mod frame;
+pub mod ids;
+pub mod limits;
+pub mod request;
+pub mod session;
+pub mod system;
+pub mod wire;
+
+pub use event::Event;
+pub use fault::{Code, Fault};
+pub use ids::{ExecId, SessionId};
+pub use request::Request;
+
+/// Version of the client protocol, told by `system.info`.
+pub const PROTOCOL_VERSION: u32 = 1;

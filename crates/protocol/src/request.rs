@@ -1,0 +1,156 @@
+//! One enum for everything that can be asked, and the one place that reads it.
+//!
+//! `requests!` is the registry: a new method does not compile until it has a
+//! params type, and the runtime's exhaustive match decides what it means.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::fault::{Code, Fault};
+use crate::{exec, session, system};
+
+macro_rules! requests {
+    ($($variant:ident($params:ty) = $method:literal;)*) => {
+        /// A request, read and typed.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Request { $($variant($params),)* }
+
+        impl Request {
+            pub const METHODS: &[&str] = &[$($method,)*];
+
+            pub fn parse(method: &str, params: Value) -> Result<Request, Fault> {
+                match method {
+                    $($method => read::<$params>(method, params).map(Request::$variant),)*
+                    unknown => Err(unknown_method(unknown)),
+                }
+            }
+
+            pub fn method(&self) -> &'static str {
+                match self { $(Request::$variant(_) => $method,)* }
+            }
+
+            /// The JSON Schema of each method's params.
+            pub fn schemas() -> Vec<(&'static str, schemars::Schema)> {
+                vec![$(($method, schemars::schema_for!($params)),)*]
+            }
+        }
+    };
+}
+
+requests! {
+    SessionCreate(session::CreateParams) = "session.create";
+    SessionList(system::NoParams) = "session.list";
+    SessionInfo(session::SessionParams) = "session.info";
+    SessionDestroy(session::DestroyParams) = "session.destroy";
+    SessionRestart(session::SessionParams) = "session.restart";
+    ExecRun(exec::RunParams) = "exec.run";
+    ExecStream(exec::RunParams) = "exec.stream";
+    ExecStart(exec::RunParams) = "exec.start";
+    ExecAttach(exec::AttachParams) = "exec.attach";
+    ExecOutput(exec::OutputParams) = "exec.output";
+    ExecWrite(exec::WriteParams) = "exec.write";
+    ExecCancel(exec::CancelParams) = "exec.cancel";
+    ExecList(exec::ListParams) = "exec.list";
+    ExecInfo(exec::ExecParams) = "exec.info";
+    SystemPing(system::NoParams) = "system.ping";
+    SystemStats(system::NoParams) = "system.stats";
+    SystemInfo(system::NoParams) = "system.info";
+    SystemShutdown(system::ShutdownParams) = "system.shutdown";
+}
+
+fn read<P: DeserializeOwned>(method: &str, params: Value) -> Result<P, Fault> {
+    let params = match params {
+        Value::Null => Value::Object(serde_json::Map::new()),
+        other => other,
+    };
+    serde_path_to_error::deserialize(params).map_err(|error| {
+        let path = error.path().to_string();
+        bad_params(method, &path, &error.into_inner().to_string())
+    })
+}
+
+/// Turns serde's words into ours: the field, what is wrong with it, the nearest known name.
+fn bad_params(method: &str, path: &str, problem: &str) -> Fault {
+    let quoted =
+        |text: &str| -> Vec<String> { text.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+    if problem.starts_with("unknown field") {
+        let names = quoted(problem);
+        if let Some((unknown, known)) = names.split_first() {
+            let hint = nearest(unknown, known.iter().map(String::as_str))
+                .map(|near| format!("; did you mean `{near}`?"))
+                .unwrap_or_else(|| format!("; known: {}", known.join(", ")));
+            return Fault::invalid(format!("{method} has no param `{unknown}`{hint}"))
+                .with_details(serde_json::json!({ "field": unknown }));
+        }
+    }
+    if problem.starts_with("missing field") {
+        if let Some(missing) = quoted(problem).first() {
+            return Fault::invalid(format!("{method} needs the param `{missing}`"))
+                .with_details(serde_json::json!({ "field": missing }));
+        }
+    }
+    if path == "." {
+        return Fault::invalid(format!("params of {method} must be an object: {problem}"));
+    }
+    Fault::invalid(format!("param `{path}` of {method}: {problem}"))
+        .with_details(serde_json::json!({ "field": path }))
+}
+
+fn unknown_method(method: &str) -> Fault {
+    let shown: String = method.chars().take(80).collect();
+    let hint = nearest(method, Request::METHODS.iter().copied())
+        .map(|near| format!("; did you mean `{near}`?"))
+        .unwrap_or_else(|| "; `system.info` tells what this daemon can do".to_owned());
+    Fault::new(Code::MethodNotFound, format!("there is no method `{shown}`{hint}"))
+}
+
+/// The known name closest to what was written, if it is close at all.
+pub fn nearest<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if written.len() > 80 {
+        return None;
+    }
+    known
+        .map(|name| (strsim::damerau_levenshtein(written, name), name))
+        .filter(|(distance, name)| *distance <= 1 + name.len() / 4)
+        .min()
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_request_is_read_into_its_own_variant() {
+        let request =
+            Request::parse("exec.run", json!({"session_id": "s-00000001", "command": "true"})).unwrap();
+        assert!(matches!(request, Request::ExecRun(ref p) if p.command == "true"));
+        assert!(matches!(Request::parse("session.list", Value::Null), Ok(Request::SessionList(_))));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let cases = [
+            ("exec.run", json!({"sesion_id": "x", "command": "true"}), "did you mean `session_id`"),
+            ("exec.run", json!({"session_id": "x"}), "needs the param `command`"),
+            ("exec.run", json!({"session_id": 5, "command": "true"}), "param `session_id`"),
+            ("exec.run", json!({"session_id": "x", "command": "y", "env": {"A": 1}}), "param `env.A`"),
+            ("exec.run", json!([1]), "exec.run"),
+            ("session.list", json!({"x": 1}), "`x`"),
+            ("exec.output", json!({"exec_id": "e", "stream": "both"}), "param `stream`"),
+        ];
+        for (method, params, expected) in cases {
+            let fault = Request::parse(method, params).unwrap_err();
+            assert_eq!(fault.code, Code::InvalidParams);
+            assert!(fault.message.contains(expected), "{method}: {}", fault.message);
+        }
+    }
+
+    #[test]
+    fn an_unknown_method_gets_the_nearest_name() {
+        let fault = Request::parse("exec.rum", Value::Null).unwrap_err();
+        assert_eq!(fault.code, Code::MethodNotFound);
+        assert!(fault.message.contains("exec.run"), "{}", fault.message);
+    }
+}

@@ -1,0 +1,143 @@
+//! Sessions: what is asked about them and what is answered.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::SessionId;
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateParams {
+    /// `bash`, `zsh`, `sh` or `dash`, or the path of one. Default: `$SHELL` if spoken, else bash, else sh.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shell: Option<String>,
+    /// Added to the daemon's environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env: Option<BTreeMap<String, String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_dir: Option<String>,
+    /// Unique among living sessions; usable wherever a session id is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Default deadline of this session's commands, in seconds; 0 is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<f64>,
+    /// Commands of this session run on a terminal unless they say otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tty: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<SessionLimits>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<serde_json::Value>,
+    /// End the session after this many seconds without a command; 0 is never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_s: Option<f64>,
+    /// Read the user's start-up files (`.bashrc`, `.zshrc`). Default: no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rc: Option<bool>,
+}
+
+/// Bounds of one session; what is missing takes the daemon's default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SessionLimits {
+    /// Kept output of each stream of one command on disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal_bytes: Option<u64>,
+    /// Commands that this session runs before it refuses more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_commands: Option<u64>,
+    /// Commands that may wait in its queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_queue: Option<usize>,
+}
+
+/// Params of every request that names one session and nothing else.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SessionParams {
+    /// A session's id or name.
+    pub session_id: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DestroyParams {
+    /// A session's id or name.
+    pub session_id: String,
+    /// KILL at once instead of TERM and a grace period.
+    #[serde(default)]
+    pub force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionState {
+    Creating,
+    Idle,
+    Running,
+    Terminated,
+    /// Its host process is gone; the last snapshot remains.
+    Lost,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Created {
+    pub session_id: SessionId,
+    pub name: Option<String>,
+    pub shell: String,
+    pub working_dir: String,
+    pub state: SessionState,
+    /// RFC 3339, UTC, milliseconds.
+    pub created_at: String,
+    /// The shell's pid.
+    pub pid: Option<u32>,
+}
+
+/// What `session.info` tells, and each row of `session.list`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionInfo {
+    pub session_id: SessionId,
+    pub name: Option<String>,
+    pub shell: String,
+    pub working_dir: String,
+    pub state: SessionState,
+    /// Names of the variables given at creation and exported since; never a value.
+    pub env_keys: Vec<String>,
+    pub created_at: String,
+    pub last_activity: String,
+    pub command_count: u64,
+    pub timeout_s: f64,
+    pub idle_timeout_s: f64,
+    pub pid: Option<u32>,
+    pub host_pid: u32,
+    /// How often the shell had to be replaced.
+    pub restarts: u64,
+    pub tty: bool,
+    /// The command that runs in the foreground.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running: Option<crate::ExecId>,
+    pub queued: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionList {
+    pub sessions: Vec<SessionInfo>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Destroyed {
+    pub session_id: SessionId,
+    pub state: SessionState,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Restarted {
+    pub session_id: SessionId,
+    pub state: SessionState,
+    pub pid: Option<u32>,
+    pub restarts: u64,
+    pub working_dir: String,
+}

@@ -1,0 +1,71 @@
+//! The daemon about itself.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Params of requests that take none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NoParams {}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Pong {
+    pub uptime_s: f64,
+    pub version: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stats {
+    pub active_sessions: usize,
+    pub total_commands_run: u64,
+    pub uptime_s: f64,
+    pub memory_rss_bytes: u64,
+    pub open_fds: u64,
+    pub running_commands: usize,
+    pub connections: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SystemInfo {
+    pub version: String,
+    pub protocol_version: u32,
+    pub host_protocol_version: u32,
+    pub pid: u32,
+    pub features: Vec<String>,
+    pub shells: Vec<ShellFound>,
+    pub limits: LimitsInfo,
+    pub isolation: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ShellFound {
+    pub name: String,
+    pub path: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LimitsInfo {
+    pub max_sessions: usize,
+    pub default_timeout_s: f64,
+    pub max_output_bytes: u64,
+    pub journal_bytes: u64,
+    pub max_line_bytes: usize,
+    pub max_command_bytes: usize,
+    pub max_stdin_bytes: usize,
+    pub max_idle_s: f64,
+    pub session_ttl_s: f64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShutdownParams {
+    /// Leave the sessions to the next daemon.
+    #[serde(default)]
+    pub keep_sessions: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ShuttingDown {
+    pub pid: u32,
+    pub keep_sessions: bool,
+}

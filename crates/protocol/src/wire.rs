@@ -1,0 +1,291 @@
+//! The host's wire: what a daemon says to a session host and what it hears back.
+//!
+//! A host outlives daemons, so this is versioned: a field may be added with a
+//! default, never removed or renamed; a message that a host does not know gets
+//! [`FromHost::Fault`]. Each daemon connection starts with [`ToHost::Hello`].
+//!
+//! Output flows as data frames ([`crate::frame`]) tagged with the request that
+//! asked for it: for `Collect` the head and the tail that fit, just before `Done`;
+//! for `Stream` and `Attach` everything from the asked offsets on, never more than
+//! the granted credit ahead.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::exec::{ExecInfo, Outcome, Stream};
+use crate::fault::Fault;
+use crate::ids::SessionId;
+use crate::session::{SessionInfo, SessionLimits};
+
+/// Raised when a host or daemon must know that the other can do something new.
+pub const HOST_PROTOCOL: u32 = 1;
+/// Bytes that a host may send for a stream before it is granted more.
+pub const INITIAL_CREDIT: u64 = 2 * 1024 * 1024;
+
+/// All that a host needs to start its session. Sent over its first connection, never in arguments.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionSpec {
+    pub session_id: SessionId,
+    pub name: Option<String>,
+    /// As asked for; told back in `session.info`.
+    pub shell: String,
+    pub shell_path: String,
+    pub dialect: Dialect,
+    /// The whole environment of the shell.
+    pub env: BTreeMap<String, String>,
+    /// Names told by `session.info` as given.
+    pub env_keys: Vec<String>,
+    pub working_dir: String,
+    pub timeout_s: f64,
+    pub idle_timeout_s: f64,
+    pub ttl_s: f64,
+    pub tty: bool,
+    pub rc: bool,
+    pub limits: SessionLimits,
+    /// Directory of journals and snapshot.
+    pub state_dir: String,
+    /// Where later daemons find this host.
+    pub socket: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dialect {
+    Bash,
+    Zsh,
+    Sh,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub enum ToHost {
+    /// First on every connection. A host's first connection also brings its session.
+    Hello {
+        protocol: u32,
+        #[serde(default)]
+        create: Option<Box<SessionSpec>>,
+    },
+    Run {
+        req: u64,
+        run: Box<RunSpec>,
+    },
+    Attach {
+        req: u64,
+        exec: u64,
+        stdout_offset: u64,
+        stderr_offset: u64,
+    },
+    /// More bytes may be sent for this stream or attach.
+    Credit {
+        req: u64,
+        bytes: u64,
+    },
+    /// Nobody listens to this request any more; what it started goes on.
+    Detach {
+        req: u64,
+    },
+    Output {
+        req: u64,
+        exec: u64,
+        stream: Stream,
+        offset: u64,
+        limit: u64,
+    },
+    Write {
+        req: u64,
+        exec: u64,
+        #[serde(with = "base64_bytes")]
+        data: Vec<u8>,
+        eof: bool,
+        write_id: Option<String>,
+    },
+    /// `exec: None` is whatever runs in the foreground.
+    Cancel {
+        req: u64,
+        exec: Option<u64>,
+        signal: Option<i32>,
+    },
+    List {
+        req: u64,
+    },
+    Info {
+        req: u64,
+        exec: u64,
+    },
+    Session {
+        req: u64,
+    },
+    Restart {
+        req: u64,
+    },
+    /// End the session and every process it started, then the host.
+    End {
+        req: u64,
+        force: bool,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunSpec {
+    pub command: String,
+    /// 0 is none.
+    pub timeout_ms: u64,
+    pub stdin: Stdin,
+    pub env: BTreeMap<String, String>,
+    pub working_dir: Option<String>,
+    pub max_output: u64,
+    pub mode: Mode,
+    /// How long it may wait for a busy session; 0 is not at all.
+    pub wait_ms: u64,
+    pub background: bool,
+    pub tty: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stdin {
+    /// End of file at once.
+    Empty,
+    /// This, then end of file.
+    Whole(#[serde(with = "base64_bytes")] Vec<u8>),
+    /// This, then what `Write` brings.
+    Open(#[serde(with = "base64_bytes")] Vec<u8>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// `Done` with head and tail at the end (`exec.run`).
+    Collect,
+    /// Output as it comes, then `Done` (`exec.stream`).
+    Stream,
+    /// Only `Started` (`exec.start`).
+    Detached,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub enum FromHost {
+    Welcome {
+        protocol: u32,
+        version: String,
+        session: Box<SessionInfo>,
+    },
+    /// The command has a number; it runs, or waits for its turn.
+    Started {
+        req: u64,
+        exec: u64,
+        queued: bool,
+        pid: Option<u32>,
+    },
+    /// Bytes between the offsets are no longer kept; data goes on at `to`.
+    Gap {
+        req: u64,
+        stream: Stream,
+        from: u64,
+        to: u64,
+    },
+    Waiting {
+        req: u64,
+        exec: u64,
+        prompt: String,
+    },
+    /// End of `Run` (not detached) and `Attach`. `dropped`: bytes no longer kept, per stream.
+    Done {
+        req: u64,
+        exec: u64,
+        outcome: Box<Outcome>,
+        dropped: [u64; 2],
+    },
+    /// Answers `Output`; the bytes came in data frames before it.
+    Range {
+        req: u64,
+        offset: u64,
+        next_offset: u64,
+        total: u64,
+        dropped: u64,
+    },
+    Wrote {
+        req: u64,
+        exec: u64,
+        bytes: u64,
+        eof: bool,
+        duplicate: bool,
+    },
+    /// `exec: None`: nothing was there to cancel.
+    Cancelled {
+        req: u64,
+        exec: Option<u64>,
+    },
+    Execs {
+        req: u64,
+        execs: Vec<ExecInfo>,
+    },
+    Session {
+        req: u64,
+        session: Box<SessionInfo>,
+    },
+    Fault {
+        req: u64,
+        fault: Fault,
+    },
+    /// The session is over; `req` is 0 if nobody asked (idle, age). The host ends now.
+    Ended {
+        req: u64,
+        reason: String,
+    },
+}
+
+impl FromHost {
+    /// The request that this answers; 0 for none.
+    pub fn req(&self) -> u64 {
+        match self {
+            FromHost::Welcome { .. } => 0,
+            FromHost::Started { req, .. }
+            | FromHost::Gap { req, .. }
+            | FromHost::Waiting { req, .. }
+            | FromHost::Done { req, .. }
+            | FromHost::Range { req, .. }
+            | FromHost::Wrote { req, .. }
+            | FromHost::Cancelled { req, .. }
+            | FromHost::Execs { req, .. }
+            | FromHost::Session { req, .. }
+            | FromHost::Fault { req, .. }
+            | FromHost::Ended { req, .. } => *req,
+        }
+    }
+
+    /// Whether `req` is answered for good with this.
+    pub fn is_final(&self) -> bool {
+        match self {
+            FromHost::Gap { .. }
+            | FromHost::Waiting { .. }
+            | FromHost::Started { .. }
+            | FromHost::Welcome { .. } => false,
+            FromHost::Done { .. }
+            | FromHost::Range { .. }
+            | FromHost::Wrote { .. }
+            | FromHost::Cancelled { .. }
+            | FromHost::Execs { .. }
+            | FromHost::Session { .. }
+            | FromHost::Fault { .. }
+            | FromHost::Ended { .. } => true,
+        }
+    }
+}
+
+/// Bytes as base64 in JSON.
+pub mod base64_bytes {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        STANDARD.decode(String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
