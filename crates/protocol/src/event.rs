@@ -1,4 +1,7 @@
 //! What a streaming request says before its one response.
+//!
+//! Borrowed, because output goes from the host's receive buffer into the client's
+//! send buffer without a stop in between.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,16 +10,22 @@ use crate::ExecId;
 use crate::exec::Stream;
 
 /// An event of `exec.stream` or `exec.attach`.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Event<'a> {
     Started {
         exec_id: ExecId,
     },
-    /// Bytes as the command wrote them; the gateway chooses text or base64.
-    Output {
+    /// Output as text; `offset` counts bytes as the command wrote them.
+    Text {
         stream: Stream,
         offset: u64,
-        bytes: Vec<u8>,
+        text: &'a str,
+    },
+    /// Output as bytes, written as base64.
+    Bytes {
+        stream: Stream,
+        offset: u64,
+        bytes: &'a [u8],
     },
     /// Bytes between the two offsets are no longer kept.
     Gap {
@@ -27,15 +36,15 @@ pub enum Event {
     /// The command reads from its terminal.
     Waiting {
         exec_id: ExecId,
-        prompt: String,
+        prompt: &'a str,
     },
 }
 
-impl Event {
+impl Event<'_> {
     pub fn name(&self) -> &'static str {
         match self {
             Event::Started { .. } => "started",
-            Event::Output { stream, .. } => stream.name(),
+            Event::Text { stream, .. } | Event::Bytes { stream, .. } => stream.name(),
             Event::Gap { .. } => "gap",
             Event::Waiting { .. } => "waiting",
         }

@@ -10,6 +10,7 @@ pub mod fault;
 pub mod frame;
 pub mod ids;
 pub mod limits;
+pub mod reply;
 pub mod request;
 pub mod session;
 pub mod system;
@@ -18,6 +19,7 @@ pub mod wire;
 pub use event::Event;
 pub use fault::{Code, Fault};
 pub use ids::{ExecId, SessionId};
+pub use reply::Reply;
 pub use request::Request;
 
 /// Version of the client protocol, told by `system.info`.
