@@ -1,0 +1,262 @@
+//! bash: the reference dialect.
+//!
+//! The text runs by `eval`, not by sourcing: traps stay the user's, `BASH_SOURCE`
+//! and `FUNCNAME` are empty, errors read as in a terminal. `LINENO` is put to 1 by
+//! the arithmetic in a redirection, which leaves `$?` alone.
+
+use std::collections::BTreeMap;
+
+use super::dialect::{Dialect, Launch, SEPARATOR, Settle, beside_text, is_plain_name, is_special};
+use super::quote::{ansi, single};
+use super::snapshot::{Entries, Snapshot, split_entries, split_functions};
+
+/// bash reads its input byte by byte; from here on a file (and a fork) is cheaper.
+const INLINE_TEXT: usize = 800;
+/// Options that would end, blind or disturb the restored shell, or belong to the engine.
+const NEVER_SET: &[&str] =
+    &["noexec", "onecmd", "history", "monitor", "emacs", "vi", "interactive-comments", "privileged"];
+
+#[derive(Debug)]
+pub struct Bash;
+
+impl Dialect for Bash {
+    fn arguments(&self, rc: bool) -> &'static [&'static str] {
+        if rc { &["--noediting", "-i"] } else { &["--norc", "--noprofile", "--noediting", "-i"] }
+    }
+
+    fn start_env(&self) -> &'static [(&'static str, &'static str)] {
+        // Without a history file nothing is read from the user's own history or written to it.
+        &[("HISTFILE", "")]
+    }
+
+    fn reads_bytewise(&self) -> bool {
+        true
+    }
+
+    fn init_line(&self, nonce: &str) -> String {
+        let opening = super::prompt::opening(nonce);
+        format!(" PS1='{opening}$?;$-;${{PWD-}}\x07' PS2=; \\set +o history; \\unset HISTFILE\n")
+    }
+
+    fn run_line(&self, launch: &Launch<'_>) -> String {
+        let words = Words::for_state(launch.state);
+        let text = match (&words.prelude, launch.text.len() <= INLINE_TEXT) {
+            (Some(prelude), _) => ansi(&format!("{prelude}{}\n", launch.text)),
+            (None, true) => ansi(&format!("{}\n", launch.text)),
+            (None, false) => format!("\"$(<{})\"$'\\n'", launch.text_path),
+        };
+        let cwd = launch.cwd.map(|dir| format!("\\builtin cd -- {} && ", ansi(dir))).unwrap_or_default();
+        let env: String = launch.env.iter().map(|(name, value)| format!("{name}={} ", ansi(value))).collect();
+        let first_line = 1 - words.prelude.as_ref().map_or(0, |prelude| prelude.matches('\n').count() as i64);
+        let (dir, stdout) = launch.stdout.rsplit_once('/').unwrap_or(("", launch.stdout));
+        format!(
+            " {}{cwd}{env}{} {text} <{} >|{dir}/$((LINENO={first_line},{stdout})) 2>|{}\n",
+            words.uncover, words.eval, launch.stdin, launch.stderr
+        )
+    }
+
+    fn query_line(&self, nonce: &str, attempt: u32) -> String {
+        if attempt == 0 {
+            return format!(
+                " \\builtin printf '\\033_trl;%s;%s;%s;%s\\007' {nonce} \"$?\" \"$-\" \"${{PWD-}}\" >&2\n"
+            );
+        }
+        let opening = super::prompt::opening(nonce);
+        format!(" PS1='{opening}'\"$?\"';$-;${{PWD-}}\x07'\n")
+    }
+
+    fn settle_script(&self, settle: &Settle<'_>) -> String {
+        let mut script = String::new();
+        if let Some(dir) = settle.cwd_back {
+            script.push_str(&format!("builtin cd -- {}\n", single(dir)));
+        }
+        if let Some(text) =
+            settle.history.map(|text| text.trim_end_matches('\n')).filter(|text| !text.is_empty())
+        {
+            script.push_str(&format!("builtin history -s -- {}\n", single(text)));
+        }
+        let mark = "builtin printf '\\36\\n'\n";
+        script.push_str(&format!(
+            "{mark}builtin declare -p\n{mark}builtin declare -F\n{mark}builtin declare -f\n{mark}"
+        ));
+        script.push_str(&format!("builtin return {}\n", settle.status));
+        script
+    }
+
+    fn settle_line(&self, script: &str, dump: &str, uncover: bool) -> String {
+        // The left side of `&&` may fail without ERR traps or `set -e` noticing.
+        let body = if uncover {
+            format!(
+                "( \\typeset -f; \\unset -f . source eval builtin command declare typeset printf return history cd; \\. {script} )"
+            )
+        } else {
+            format!("\\. {script}")
+        };
+        format!(" {body} </dev/null >|{dump} 2>|/dev/null && [[ 1 ]]\n")
+    }
+
+    fn restore_line(&self, script: &str) -> String {
+        format!(" \\. {script} </dev/null >|/dev/null 2>&1 && [[ 1 ]]\n")
+    }
+
+    fn read_dump(&self, dump: &str) -> Option<Snapshot> {
+        let mut sections = dump.split(SEPARATOR);
+        let (before, variables, names, functions) =
+            (sections.next()?, sections.next()?, sections.next()?, sections.next()?);
+        sections.next()?;
+        let mut snapshot = Snapshot::default();
+        snapshot.functions = split_functions(functions);
+        snapshot.functions.extend(split_functions(before));
+        for name in names.lines().filter_map(|line| line.strip_prefix("declare -fx ")) {
+            if let Some(function) = snapshot.functions.get_mut(name) {
+                function.push_str(&format!("export -f {}\n", single(name)));
+            }
+        }
+        for entry in split_entries(variables) {
+            read_variable(&mut snapshot, entry);
+        }
+        Some(snapshot)
+    }
+
+    fn background_arguments(&self, text: &str, env: &BTreeMap<String, String>, prelude: &str) -> Vec<String> {
+        vec!["--norc".into(), "--noprofile".into(), "-c".into(), beside_text(text, env, prelude)]
+    }
+
+    fn may_hide_syntax_error(&self) -> bool {
+        // `eval` of a text with an unterminated quote leaves `$?` as it was (seen in 5.2).
+        true
+    }
+}
+
+/// The words that still mean what we mean, whatever functions the user has defined.
+struct Words {
+    eval: &'static str,
+    uncover: String,
+    /// Definitions to put back in front of the user's text.
+    prelude: Option<String>,
+}
+
+impl Words {
+    fn for_state(state: &Snapshot) -> Words {
+        let taken = |name: &str| state.functions.contains_key(name);
+        let posix = state.options.get("posix").is_some_and(|option| option.starts_with("set -o"));
+        let plain = |eval| Words { eval, uncover: String::new(), prelude: None };
+        if posix && !taken("command") {
+            // In POSIX mode only `command` keeps assignments before eval temporary.
+            return plain("\\command eval");
+        }
+        match (taken("eval"), taken("builtin"), taken("command")) {
+            (false, _, _) => plain("\\eval"),
+            (true, false, _) => plain("\\builtin eval"),
+            (true, true, false) => plain("\\command eval"),
+            (true, true, true) => Words {
+                eval: "\\eval",
+                uncover: "\\unset -f eval; ".into(),
+                prelude: state.functions.get("eval").cloned(),
+            },
+        }
+    }
+}
+
+/// One line of `declare -p`: `declare -FLAGS NAME[=VALUE]`.
+fn read_variable(snapshot: &mut Snapshot, entry: &str) {
+    let Some((flags, rest)) = entry.strip_prefix("declare -").and_then(|rest| rest.split_once(' ')) else {
+        return;
+    };
+    let (name, value) = rest.split_once('=').map_or((rest, None), |(name, value)| (name, Some(value)));
+    match (name, value) {
+        ("SHELLOPTS", Some(value)) => {
+            snapshot.options.extend(options(value, SET_OPTIONS, "set -o", "set +o"))
+        }
+        ("BASHOPTS", Some(value)) => {
+            snapshot.options.extend(
+                value
+                    .trim_matches('"')
+                    .split(':')
+                    .map(|name| (format!("shopt {name}"), format!("shopt -s {name}"))),
+            );
+        }
+        ("BASH_ALIASES", Some(value)) => read_aliases(&mut snapshot.aliases, value),
+        _ => {}
+    }
+    if flags.contains('r') || is_special(name) || !is_plain_name(name) {
+        return;
+    }
+    if flags.contains('x') {
+        snapshot.exported.insert(name.to_owned());
+    }
+    // Restored from inside a sourced file at top level, where `declare` is global.
+    snapshot.variables.insert(name.to_owned(), entry.to_owned());
+}
+
+const SET_OPTIONS: &[&str] = &[
+    "allexport",
+    "braceexpand",
+    "errexit",
+    "errtrace",
+    "functrace",
+    "hashall",
+    "histexpand",
+    "ignoreeof",
+    "keyword",
+    "noclobber",
+    "noglob",
+    "nolog",
+    "notify",
+    "nounset",
+    "physical",
+    "pipefail",
+    "posix",
+    "verbose",
+    "xtrace",
+];
+
+fn options<'a>(
+    list: &'a str,
+    known: &'a [&'a str],
+    on: &'a str,
+    off: &'a str,
+) -> impl Iterator<Item = (String, String)> + 'a {
+    let set: Vec<&str> = list.trim_matches('"').split(':').collect();
+    known.iter().filter(|name| !NEVER_SET.contains(name)).map(move |name| {
+        let command = if set.contains(name) { on } else { off };
+        ((*name).to_owned(), format!("{command} {name}"))
+    })
+}
+
+/// `([ll]="ls -l" [x]="y" )`: one assignment each, so that a broken one stands alone.
+fn read_aliases(aliases: &mut Entries, value: &str) {
+    let Some(inner) = value.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) else { return };
+    for piece in split_pairs(inner) {
+        let Some((name, value)) = piece.strip_prefix('[').and_then(|rest| rest.split_once("]=")) else {
+            continue;
+        };
+        let sound =
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-+.:@%,!".contains(&b));
+        if sound {
+            aliases.insert(name.to_owned(), format!("alias -- {name}={value}"));
+        }
+    }
+}
+
+/// Splits at spaces outside quotes.
+fn split_pairs(text: &str) -> Vec<String> {
+    let (mut pieces, mut current, mut inside, mut escaped) = (Vec::new(), String::new(), None, false);
+    for character in text.chars() {
+        match (inside, character) {
+            _ if escaped => escaped = false,
+            (_, '\\') => escaped = true,
+            (None, '"' | '\'') => inside = Some(character),
+            (Some(quote), c) if c == quote => inside = None,
+            (None, ' ') => {
+                pieces.push(std::mem::take(&mut current));
+                continue;
+            }
+            _ => {}
+        }
+        current.push(character);
+    }
+    pieces.push(current);
+    pieces.retain(|piece| !piece.is_empty());
+    pieces
+}
