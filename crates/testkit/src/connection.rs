@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::GUARD;
+use crate::ran::Ran;
 
 /// An event of a streaming request.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +28,33 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// The data of an answer that must be a success.
+    #[track_caller]
+    pub fn data(&self) -> Value {
+        match &self.result {
+            Ok(data) => data.clone(),
+            Err(error) => panic!("this should have succeeded: {error}"),
+        }
+    }
+
+    /// The answer to `exec.run`.
+    #[track_caller]
+    pub fn ran(&self) -> Ran {
+        Ran::read(self.data())
+    }
+
+    /// Fails unless the answer is an error with this code.
+    #[track_caller]
+    pub fn failed(&self, code: &str) -> Value {
+        match &self.result {
+            Ok(data) => panic!("this should be {code}, but: {data:.500}"),
+            Err(error) => {
+                assert_eq!(error["code"], code, "{error}");
+                error.clone()
+            }
+        }
+    }
+
     /// All bytes of one stream, after checking that offsets leave no gap and repeat nothing.
     #[track_caller]
     pub fn output_from(&self, stream: &str, start: u64) -> Vec<u8> {
