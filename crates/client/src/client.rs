@@ -18,6 +18,7 @@ use trl_protocol::system::{NoParams, Pong, ShutdownParams, ShuttingDown, Stats, 
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};
+use crate::exit;
 use crate::message::{self, Incoming};
 use crate::options::Options;
 use crate::start;
@@ -105,6 +106,16 @@ impl Client {
             }
         }
         Err(Error::Lost { method: method.to_owned() })
+    }
+
+    /// Ends the daemon, and waits until it is gone: the next one may start then.
+    pub async fn shutdown(&self, params: &ShutdownParams) -> Result<ShuttingDown> {
+        let witness = self.open().await?;
+        let leaving: ShuttingDown = self.request("system.shutdown", params).await?;
+        let process = exit::Watch::new(leaving.pid);
+        witness.closed().await;
+        process.gone().await;
+        Ok(leaving)
     }
 
     /// Runs a command and hears it live; see [`ExecStream`].
@@ -200,5 +211,4 @@ typed! {
     system_ping(NoParams) -> Pong = "system.ping";
     system_stats(NoParams) -> Stats = "system.stats";
     system_info(NoParams) -> SystemInfo = "system.info";
-    system_shutdown(ShutdownParams) -> ShuttingDown = "system.shutdown";
 }

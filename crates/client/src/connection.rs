@@ -12,11 +12,8 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::error::{Error, Result};
 
-/// `sun_path` without its closing NUL.
-#[cfg(target_os = "linux")]
-const MAX_PATH: usize = 107;
-#[cfg(not(target_os = "linux"))]
-const MAX_PATH: usize = 103;
+/// Longest path of a socket: `sun_path` without its closing NUL.
+pub const MAX_SOCKET_PATH: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
 const READ_BUFFER: usize = 64 * 1024;
 
@@ -29,8 +26,8 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) async fn open(socket: &Path) -> Result<Connection> {
-        if socket.as_os_str().len() > MAX_PATH {
-            return Err(Error::PathTooLong { socket: socket.to_owned(), limit: MAX_PATH });
+        if socket.as_os_str().len() > MAX_SOCKET_PATH {
+            return Err(Error::PathTooLong { socket: socket.to_owned(), limit: MAX_SOCKET_PATH });
         }
         let stream = UnixStream::connect(socket).await.map_err(|source| match source.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {

@@ -8,6 +8,7 @@
 mod client;
 mod connection;
 mod error;
+mod exit;
 mod message;
 mod options;
 pub mod readiness;
@@ -15,6 +16,7 @@ mod start;
 mod stream;
 
 pub use client::Client;
+pub use connection::MAX_SOCKET_PATH;
 pub use error::{Error, Result};
 pub use message::Event;
 pub use options::{Options, Start};
