@@ -61,7 +61,9 @@ requests! {
 fn read<P: DeserializeOwned>(method: &str, params: Value) -> Result<P, Fault> {
     let params = match params {
         Value::Null => Value::Object(serde_json::Map::new()),
-        other => other,
+        Value::Object(_) => params,
+        // serde would read a list as fields in order, which nobody means.
+        _ => return Err(Fault::invalid(format!("params of {method} must be an object"))),
     };
     serde_path_to_error::deserialize(params).map_err(|error| {
         let path = error.path().to_string();
@@ -88,9 +90,6 @@ fn bad_params(method: &str, path: &str, problem: &str) -> Fault {
             return Fault::invalid(format!("{method} needs the param `{missing}`"))
                 .with_details(serde_json::json!({ "field": missing }));
         }
-    }
-    if path == "." {
-        return Fault::invalid(format!("params of {method} must be an object: {problem}"));
     }
     Fault::invalid(format!("param `{path}` of {method}: {problem}"))
         .with_details(serde_json::json!({ "field": path }))
@@ -136,7 +135,9 @@ mod tests {
             ("exec.run", json!({"session_id": "x"}), "needs the param `command`"),
             ("exec.run", json!({"session_id": 5, "command": "true"}), "param `session_id`"),
             ("exec.run", json!({"session_id": "x", "command": "y", "env": {"A": 1}}), "param `env.A`"),
-            ("exec.run", json!([1]), "exec.run"),
+            ("exec.run", json!([1]), "must be an object"),
+            ("system.ping", json!([]), "must be an object"),
+            ("exec.run", json!(["s-00000001", "true"]), "must be an object"),
             ("session.list", json!({"x": 1}), "`x`"),
             ("exec.output", json!({"exec_id": "e", "stream": "both"}), "param `stream`"),
         ];
