@@ -15,7 +15,7 @@ use trl_runtime::{EventSink, Gone};
 use crate::written;
 
 /// Above this, lines have to wait.
-const HIGH: usize = 512 * 1024;
+const HIGH: usize = 256 * 1024;
 /// Buffers that grew beyond this for one long line are given back.
 const KEPT_BUFFER: usize = 2 * 1024 * 1024;
 

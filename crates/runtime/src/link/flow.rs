@@ -18,7 +18,9 @@ use crate::output::Range;
 
 /// Pieces are joined up to this size: large enough for large writes to the client,
 /// small enough that the first bytes do not wait for the last.
-const JOINED: usize = 256 * 1024;
+const JOINED: usize = 128 * 1024;
+/// Buffers kept for reuse: more are under way only while the client is slow.
+const SPARE: usize = 4;
 /// Entries after which the order between the two streams gives way to the bound.
 const MAX_ORDERED: usize = 1024;
 /// Credit is given back in steps, not for every line.
@@ -40,7 +42,15 @@ pub(crate) struct Queue {
 #[derive(Debug, Default)]
 struct Waiting {
     items: VecDeque<Item>,
+    /// Buffers that the client is done with: fresh memory costs more than the copy into it.
+    spare: Vec<Vec<u8>>,
     end: Option<End>,
+}
+
+impl Waiting {
+    fn buffer(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
 }
 
 impl Queue {
@@ -62,7 +72,11 @@ impl Queue {
             {
                 range.bytes.extend_from_slice(bytes);
             }
-            _ => waiting.items.push_back(Item::Output(Range { stream, offset, bytes: bytes.to_vec() })),
+            _ => {
+                let mut buffer = waiting.buffer();
+                buffer.extend_from_slice(bytes);
+                waiting.items.push_back(Item::Output(Range { stream, offset, bytes: buffer }));
+            }
         }
         self.arrived.notify_one();
     }
@@ -107,9 +121,15 @@ impl Flow {
         }
     }
 
-    /// So many bytes of output were taken by the client.
-    pub(crate) fn accepted(&mut self, bytes: usize) {
-        self.taken += bytes as u64;
+    /// These bytes of output were taken by the client.
+    pub(crate) fn accepted(&mut self, mut bytes: Vec<u8>) {
+        self.taken += bytes.len() as u64;
+        let mut waiting = self.queue.lock();
+        if waiting.spare.len() < SPARE {
+            bytes.clear();
+            waiting.spare.push(bytes);
+        }
+        drop(waiting);
         if self.taken < CREDIT_STEP {
             return;
         }

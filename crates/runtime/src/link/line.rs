@@ -2,23 +2,24 @@
 
 use std::io;
 
-use tokio::io::Interest;
-use tokio::net::UnixStream;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use trl_protocol::frame::{self, Frame};
 use trl_protocol::wire::FromHost;
 
 use super::{Answer, End, Greeted, Link, OUTGOING_HIGH, Shared, Waiter};
 use crate::output;
 
-/// Read at once: several of a host's data frames.
-const READ_SIZE: usize = 512 * 1024;
+/// Read at once: some of a host's data frames, and little enough to stay in the cache.
+const READ_SIZE: usize = 256 * 1024;
 /// Buffers that grew beyond this for one large message are given back.
 const KEPT_BUFFER: usize = 2 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Line {
     link: Link,
-    stream: UnixStream,
+    reader: OwnedReadHalf,
+    writer: OwnedWriteHalf,
     inbox: Vec<u8>,
     /// Being written; callers meanwhile fill the shared buffer.
     sending: Vec<u8>,
@@ -30,9 +31,11 @@ impl Line {
     /// The connection behind a welcome. [`Line::run`] must be spawned for the link to work.
     pub(crate) fn new(greeted: Greeted) -> (Link, Line) {
         let link = Link::new(greeted.session.session_id);
+        let (reader, writer) = greeted.stream.into_split();
         let line = Line {
             link: link.clone(),
-            stream: greeted.stream,
+            reader,
+            writer,
             inbox: greeted.surplus,
             sending: Vec::new(),
             sent: 0,
@@ -59,17 +62,14 @@ impl Line {
         self.deliver()?;
         loop {
             self.write()?;
-            let interest = if self.sending.is_empty() {
-                Interest::READABLE
-            } else {
-                Interest::READABLE | Interest::WRITABLE
-            };
-            let ready = tokio::select! {
-                ready = self.stream.ready(interest) => ready?,
-                () = self.link.0.outgoing.notified() => continue,
-            };
-            if ready.is_readable() && !self.read()? {
-                return Ok(());
+            self.inbox.reserve(READ_SIZE);
+            tokio::select! {
+                read = self.reader.read_buf(&mut self.inbox) => match read? {
+                    0 => return Ok(()),
+                    _ => self.deliver()?,
+                },
+                () = self.link.0.outgoing.notified() => {}
+                ready = self.writer.writable(), if !self.sending.is_empty() => ready?,
             }
         }
     }
@@ -92,7 +92,7 @@ impl Line {
                     self.link.0.room.notify_waiters();
                 }
             }
-            match self.stream.try_write(&self.sending[self.sent..]) {
+            match self.writer.try_write(&self.sending[self.sent..]) {
                 Ok(written) => self.sent += written,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 // A host that ends may have said why: that is still to be read.
@@ -101,17 +101,6 @@ impl Line {
                 }
                 Err(error) => return Err(error),
             }
-        }
-    }
-
-    /// Reads once; false at the end of the connection.
-    fn read(&mut self) -> io::Result<bool> {
-        self.inbox.reserve(READ_SIZE);
-        match self.stream.try_read_buf(&mut self.inbox) {
-            Ok(0) => Ok(false),
-            Ok(_) => self.deliver().map(|()| true),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
-            Err(error) => Err(error),
         }
     }
 

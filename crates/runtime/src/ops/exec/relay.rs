@@ -37,7 +37,7 @@ impl<'a, S: EventSink> Relay<'a, S> {
             let step = match item {
                 Ok(Item::Output(range)) => {
                     let told = self.output(&range).await;
-                    flow.accepted(range.bytes.len());
+                    flow.accepted(range.bytes);
                     told.map(|()| None)
                 }
                 Ok(Item::Message(message)) => self.message(message).await?,
