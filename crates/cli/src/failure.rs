@@ -1,6 +1,7 @@
 //! How a verb fails: a code for programs, words for people, an exit status for shells.
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use trl_client::Error as ClientError;
 use trl_protocol::{Code, Fault};
 
@@ -26,12 +27,14 @@ pub(crate) struct Failure {
     pub(crate) status: u8,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 struct Said {
     code: String,
     message: String,
-    hints: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     details: Option<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hints: Vec<String>,
 }
 
 impl Failure {
@@ -88,17 +91,16 @@ impl Failure {
         self.said.is_none()
     }
 
-    pub(crate) fn to_json(&self) -> Option<Value> {
-        let said = self.said.as_ref()?;
-        let mut error = json!({ "code": said.code, "message": said.message });
-        if !said.hints.is_empty() {
-            error["hint"] = json!(said.hints.join("; "));
-        }
-        if let Some(details) = &said.details {
-            error["details"] = details.clone();
-        }
-        Some(json!({ "ok": false, "error": error }))
+    /// As the wire has it: `{"ok":false,"error":{…}}`.
+    pub(crate) fn to_json(&self) -> Option<impl Serialize + '_> {
+        self.said.as_ref().map(|error| Answer { ok: false, error })
     }
+}
+
+#[derive(Debug, Serialize)]
+struct Answer<'a> {
+    ok: bool,
+    error: &'a Said,
 }
 
 impl From<Fault> for Failure {
@@ -162,17 +164,18 @@ impl From<ConfigError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_fault_keeps_its_code_its_status_and_its_details() {
         let fault = Fault::new(Code::SessionBusy, "busy").with_details(json!({"exec_id": "e"}));
         let failure = Failure::from(fault);
         assert_eq!(failure.status, 75);
-        let json = failure.to_json().unwrap();
-        assert_eq!(json["ok"], false);
-        assert_eq!(json["error"]["code"], "SESSION_BUSY");
-        assert_eq!(json["error"]["details"]["exec_id"], "e");
-        assert!(json["error"]["hint"].as_str().unwrap().contains("--wait"));
+        let json = serde_json::to_string(&failure.to_json()).unwrap();
+        assert!(json.starts_with(
+            r#"{"ok":false,"error":{"code":"SESSION_BUSY","message":"busy","details":{"exec_id":"e"},"hints":["#
+        ));
+        assert!(json.contains("--wait"));
     }
 
     #[test]

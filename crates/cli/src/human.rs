@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-/// `850ms`, `12.3s`, `4m05s`, `3h07m`, `2d04h`.
+/// `<1ms`, `850ms`, `12.3s`, `4m05s`, `3h07m`, `2d04h`.
 pub(crate) fn duration(seconds: f64) -> String {
     let whole = seconds.max(0.0) as u64;
     match whole {
-        0 => format!("{}ms", (seconds.max(0.0) * 1000.0).round() as u64),
+        0 if seconds < 0.001 => "<1ms".to_owned(),
+        0 => format!("{}ms", (seconds * 1000.0) as u64),
         1..60 => format!("{}s", trim_zero(&format!("{seconds:.1}"))),
         60..3600 => format!("{}m{:02}s", whole / 60, whole % 60),
         3600..86_400 => format!("{}h{:02}m", whole / 3600, whole % 3600 / 60),
@@ -27,6 +28,14 @@ pub(crate) fn seconds_since(time: &str) -> Option<f64> {
 
 pub(crate) fn age_of(time: &str) -> String {
     seconds_since(time).map_or_else(|| "?".to_owned(), age)
+}
+
+/// `just now`, `12s ago`.
+pub(crate) fn ago(time: &str) -> String {
+    match age_of(time).as_str() {
+        "now" => "just now".to_owned(),
+        age => format!("{age} ago"),
+    }
 }
 
 /// `0 B`, `1.5 KiB`, `64 MiB`.
@@ -68,14 +77,15 @@ mod tests {
     #[test]
     fn times() {
         for (seconds, expected) in [
-            (0.0, "0ms"),
+            (0.0, "<1ms"),
+            (0.9999, "999ms"),
             (0.85, "850ms"),
             (1.0, "1s"),
             (12.34, "12.3s"),
             (65.0, "1m05s"),
             (3600.0, "1h00m"),
             (90_061.0, "1d01h"),
-            (-1.0, "0ms"),
+            (-1.0, "<1ms"),
         ] {
             assert_eq!(duration(seconds), expected);
         }

@@ -46,7 +46,8 @@ fn misread(args: &[OsString], error: &clap::Error) -> ExitCode {
     let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if !asked_for && args.iter().any(|arg| arg == "--json") {
         let text = error.render().to_string();
-        let failure = Failure::usage(text.trim().trim_start_matches("error: "));
+        let (problem, rest) = text.split_once("\n\n").unwrap_or((&text, ""));
+        let failure = Failure::usage(problem.trim_start_matches("error: ")).hint(rest.trim());
         Output::new(true).failure(&failure);
         return ExitCode::from(failure.status);
     }

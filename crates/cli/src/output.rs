@@ -49,7 +49,7 @@ impl Output {
         }
         if let (true, Some(json)) = (self.json, failure.to_json()) {
             // Nobody is left to tell if this fails too.
-            let _ = self.line(json.to_string());
+            let _ = self.json(&json);
             return;
         }
         note(failure.message());

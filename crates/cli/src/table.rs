@@ -10,15 +10,25 @@ pub(crate) struct Table {
     rows: Vec<Vec<String>>,
     /// The column that gives way where the terminal is too narrow.
     elastic: usize,
+    keep: Keep,
+}
+
+/// What remains of a cell that is cut.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Keep {
+    /// Of a command.
+    Start,
+    /// Of a path.
+    End,
 }
 
 const GAP: usize = 2;
 const LEAST: usize = 8;
 
 impl Table {
-    pub(crate) fn new(head: &[&'static str], elastic: &str) -> Table {
+    pub(crate) fn new(head: &[&'static str], elastic: &str, keep: Keep) -> Table {
         let elastic = head.iter().position(|name| *name == elastic).unwrap_or_default();
-        Table { head: head.to_vec(), rows: Vec::new(), elastic }
+        Table { head: head.to_vec(), rows: Vec::new(), elastic, keep }
     }
 
     pub(crate) fn row(&mut self, cells: Vec<String>) {
@@ -41,19 +51,19 @@ impl Table {
             *own = own.saturating_sub(excess).max(LEAST.min(*own));
         }
         let head: Vec<String> = self.head.iter().map(|name| (*name).to_owned()).collect();
-        let mut text = paint.bold(&line(&head, &widths)) + "\n";
+        let mut text = paint.bold(&line(&head, &widths, self.keep)) + "\n";
         for row in &self.rows {
-            text.push_str(&line(row, &widths));
+            text.push_str(&line(row, &widths, self.keep));
             text.push('\n');
         }
         text
     }
 }
 
-fn line(cells: &[String], widths: &[usize]) -> String {
+fn line(cells: &[String], widths: &[usize], keep: Keep) -> String {
     let mut line = String::new();
     for (cell, width) in cells.iter().zip(widths) {
-        let shown = fit(cell, *width);
+        let shown = fit(cell, *width, keep);
         let padding = width - shown.width() + GAP;
         line.push_str(&shown);
         line.extend(std::iter::repeat_n(' ', padding));
@@ -61,15 +71,21 @@ fn line(cells: &[String], widths: &[usize]) -> String {
     line.trim_end().to_owned()
 }
 
-/// Keeps the end, which tells more of a path or a command's place than its beginning.
-fn fit(cell: &str, width: usize) -> String {
+fn fit(cell: &str, width: usize, keep: Keep) -> String {
     if cell.width() <= width {
         return cell.to_owned();
     }
-    let mut kept = "…".to_owned();
-    let from = cell.char_indices().map(|(at, _)| at).find(|at| cell[*at..].width() < width);
-    kept.push_str(from.map_or("", |at| &cell[at..]));
-    kept
+    let mut edges = cell.char_indices().map(|(at, _)| at);
+    match keep {
+        Keep::Start => {
+            let to = edges.rev().find(|at| cell[..*at].width() < width);
+            format!("{}…", to.map_or("", |at| &cell[..at]))
+        }
+        Keep::End => {
+            let from = edges.find(|at| cell[*at..].width() < width);
+            format!("…{}", from.map_or("", |at| &cell[at..]))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -77,7 +93,7 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let mut table = Table::new(&["ID", "CWD", "AGE"], "CWD");
+        let mut table = Table::new(&["ID", "CWD", "AGE"], "CWD", Keep::End);
         table.row(vec!["s-1".into(), "/home/someone/src/project".into(), "3m".into()]);
         table.row(vec!["s-22".into(), "/日本".into(), "now".into()]);
         table
@@ -95,14 +111,18 @@ mod tests {
     fn the_elastic_column_gives_way() {
         let text = table().render(Some(24), Paint(false));
         assert!(text.lines().all(|line| line.width() <= 24), "{text}");
-        assert!(text.contains("…rc/project  3m"), "{text}");
+        assert!(text.contains("…/src/project  3m"), "{text}");
         let narrow = table().render(Some(5), Paint(false));
         assert!(narrow.contains("…project"), "{narrow}");
+        assert_eq!(
+            (fit("日本語", 4, Keep::Start), fit("日本語", 4, Keep::End)),
+            ("日…".into(), "…語".into())
+        );
     }
 
     #[test]
     fn a_cell_cannot_break_the_table() {
-        let mut table = Table::new(&["A"], "A");
+        let mut table = Table::new(&["A"], "A", Keep::End);
         table.row(vec!["x\ny\x1b[31m".into()]);
         assert_eq!(table.render(None, Paint(false)), "A\nx·y·[31m\n");
     }

@@ -16,7 +16,7 @@ use trl_protocol::session::{
 };
 use trl_protocol::system::{NoParams, Pong, ShutdownParams, ShuttingDown, Stats, SystemInfo};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Ended};
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::message::{self, Incoming};
@@ -46,14 +46,6 @@ pub struct Client {
     idle: Mutex<Vec<Connection>>,
     id_prefix: u32,
     id_counter: AtomicU64,
-}
-
-/// Why an exchange brought no answer.
-enum Cut {
-    /// The daemon never had the whole request.
-    Unsent,
-    /// The request was sent; whether it was done is unknown.
-    Unanswered,
 }
 
 impl Client {
@@ -100,9 +92,9 @@ impl Client {
                     self.keep(connection);
                     return Err(error);
                 }
-                Err(Cut::Unsent) => {}
-                Err(Cut::Unanswered) if repeatable => {}
-                Err(Cut::Unanswered) => break,
+                Err(Ended::Unread) => {}
+                Err(Ended::Closed) if repeatable => {}
+                Err(Ended::Closed) => break,
             }
         }
         Err(Error::Lost { method: method.to_owned() })
@@ -171,10 +163,10 @@ async fn exchange(
     id: &str,
     line: &[u8],
     method: &str,
-) -> std::result::Result<Result<String>, Cut> {
-    connection.send(line).await.map_err(|_| Cut::Unsent)?;
+) -> std::result::Result<Result<String>, Ended> {
+    connection.send(line).await.map_err(|_| Ended::Unread)?;
     loop {
-        let line = connection.next_line().await.ok_or(Cut::Unanswered)?;
+        let line = connection.next_line().await?;
         match message::read(line, id) {
             Ok(Some(Incoming::Done(data))) => return Ok(Ok(data.to_owned())),
             Ok(Some(Incoming::Failed(fault))) => return Ok(Err(Error::Fault(fault))),

@@ -24,6 +24,16 @@ pub(crate) struct Connection {
     line: Vec<u8>,
 }
 
+/// How a connection ended before the answer came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Linux resets a connection whose other end was closed with bytes unread in it. There
+    /// is one request at a time, so these were ours: the daemon has not had it whole.
+    Unread,
+    /// Nothing more comes; what was asked may have been done.
+    Closed,
+}
+
 impl Connection {
     pub(crate) async fn open(socket: &Path) -> Result<Connection> {
         if socket.as_os_str().len() > MAX_SOCKET_PATH {
@@ -44,12 +54,16 @@ impl Connection {
         self.writer.write_all(line).await
     }
 
-    /// The next line; `None` when the daemon has closed the connection, also in the middle of one.
-    pub(crate) async fn next_line(&mut self) -> Option<&[u8]> {
+    /// The next line, or how the connection ended.
+    pub(crate) async fn next_line(&mut self) -> std::result::Result<&[u8], Ended> {
         self.line.clear();
-        // A reset is the same to us as an end: nothing more comes.
-        let read = self.reader.read_until(b'\n', &mut self.line).await.unwrap_or(0);
-        if read > 0 && self.line.ends_with(b"\n") { Some(&self.line) } else { None }
+        match self.reader.read_until(b'\n', &mut self.line).await {
+            Ok(_) if self.line.ends_with(b"\n") => Ok(&self.line),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset && self.line.is_empty() => {
+                Err(Ended::Unread)
+            }
+            Ok(_) | Err(_) => Err(Ended::Closed),
+        }
     }
 
     /// Waits until the daemon has closed the connection.

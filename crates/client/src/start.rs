@@ -6,11 +6,12 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::fs::{FlockOperation, OFlags};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
@@ -55,9 +56,22 @@ async fn take_turn(start: &Start) -> Result<File> {
 fn lock(path: &Path) -> io::Result<File> {
     if let Some(dir) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        // In a directory of somebody else's the file could be anything.
+        if dir.metadata()?.uid() != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "the directory belongs to another user",
+            ));
+        }
     }
-    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
-    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+        .open(path)?;
+    rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
     Ok(file)
 }
 

@@ -9,7 +9,7 @@ use trl_protocol::exec::{AttachParams, Encoding, RunParams, StreamReply};
 use trl_protocol::{Code, ExecId};
 
 use crate::client::Client;
-use crate::connection::Connection;
+use crate::connection::{Connection, Ended};
 use crate::error::{Error, Result};
 use crate::message::{self, Event, Incoming};
 
@@ -72,7 +72,7 @@ impl Asked {
 enum Read {
     Step(Step),
     Skip,
-    Cut,
+    Cut(Ended),
     /// Cut by a daemon that says goodbye and still holds its socket.
     Leaving,
 }
@@ -116,15 +116,22 @@ impl<'c> ExecStream<'c> {
                     return Ok(step);
                 }
                 Read::Skip => {}
-                Read::Cut => self.resume(false).await?,
-                Read::Leaving => self.resume(true).await?,
+                Read::Cut(ended) => self.resume(ended).await?,
+                Read::Leaving => {
+                    // Its socket still accepts; the end of this connection is the sign that it is gone.
+                    while self.connection.next_line().await.is_ok() {}
+                    self.resume(Ended::Unread).await?;
+                }
             }
         }
     }
 
     async fn read(&mut self) -> Result<Read> {
         let asked = &self.asked;
-        let Some(line) = self.connection.next_line().await else { return Ok(Read::Cut) };
+        let line = match self.connection.next_line().await {
+            Ok(line) => line,
+            Err(ended) => return Ok(Read::Cut(ended)),
+        };
         match message::read(line, &asked.id).map_err(|problem| asked.unreadable(problem))? {
             None => Ok(Read::Skip),
             Some(Incoming::Event { name, data }) => {
@@ -174,15 +181,11 @@ impl<'c> ExecStream<'c> {
     }
 
     /// Goes on over a new connection, with a new daemon if the old one is gone.
-    async fn resume(&mut self, leaving: bool) -> Result<()> {
+    async fn resume(&mut self, ended: Ended) -> Result<()> {
         if self.fruitless == FRUITLESS {
             return Err(self.asked.lost());
         }
         self.fruitless += 1;
-        if leaving {
-            // Its socket still accepts; the end of this connection is the sign that it is gone.
-            while self.connection.next_line().await.is_some() {}
-        }
         match self.exec_id {
             Some(exec_id) => {
                 tracing::debug!(%exec_id, "the connection was cut; going on from {:?}", self.heard);
@@ -194,8 +197,8 @@ impl<'c> ExecStream<'c> {
                 };
                 self.asked = Asked::new(self.client, "exec.attach", &params)?;
             }
-            // A daemon that refuses because it leaves has not begun: asking the next one is no repeat.
-            None if leaving => {}
+            // Never begun: asking the next daemon is no repeat.
+            None if ended == Ended::Unread => {}
             None => return Err(self.asked.lost()),
         }
         self.connection = self.asked.send(self.client).await?;

@@ -1,4 +1,5 @@
 //! A daemon played by the test cuts the connection; the client must not notice more than it has to.
+#![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
 
 use std::path::Path;
 

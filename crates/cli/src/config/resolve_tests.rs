@@ -139,7 +139,7 @@ fn what_is_wrong_is_named_with_its_place() {
 #[test]
 fn a_dot_env_of_others_does_no_harm_and_ours_is_checked() {
     let home = Home::new();
-    home.write(".env", "this is = not 'ours\nTRL_LOG=debug\n");
+    home.write(".env", "this is = not ours\nTRL_LOG=debug\n");
     assert_eq!(home.settings(&[], &[]).unwrap().log_filter, "debug");
     home.write(".env", "TRL_MAX_SESSIONS=x\n");
     let error = home.settings(&[], &[]).unwrap_err();

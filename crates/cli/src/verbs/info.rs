@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::Result;
 use crate::human;
 use crate::output::{self, Output};
-use crate::table::Table;
+use crate::table::{Keep, Table};
 use crate::verbs::ls;
 
 const LAST_COMMANDS: usize = 10;
@@ -51,8 +51,8 @@ fn fields(session: &SessionInfo, output: Output) -> String {
         ),
         ("Directory", human::path(&session.working_dir, home.as_deref())),
         ("Commands", session.command_count.to_string()),
-        ("Created", format!("{} ({} ago)", session.created_at, human::age_of(&session.created_at))),
-        ("Last used", format!("{} ({} ago)", session.last_activity, human::age_of(&session.last_activity))),
+        ("Created", format!("{} ({})", session.created_at, human::ago(&session.created_at))),
+        ("Last used", format!("{} ({})", session.last_activity, human::ago(&session.last_activity))),
         ("Deadline", seconds(session.timeout_s)),
         ("Ends idle after", seconds(session.idle_timeout_s)),
         ("Shell replaced", format!("{} times", session.restarts)),
@@ -68,7 +68,8 @@ fn fields(session: &SessionInfo, output: Output) -> String {
 }
 
 fn commands(execs: &[ExecInfo]) -> Table {
-    let mut table = Table::new(&["COMMAND ID", "STATE", "EXIT", "TOOK", "OUTPUT", "COMMAND"], "COMMAND");
+    let mut table =
+        Table::new(&["COMMAND ID", "STATE", "EXIT", "TOOK", "OUTPUT", "COMMAND"], "COMMAND", Keep::Start);
     for exec in execs {
         let state = match exec.state {
             ExecState::Queued => "queued",

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::human;
 use crate::output::{self, Streams};
-use crate::verbs::run::{Lines, Sink as _, gap};
+use crate::verbs::run::{Done, Lines, Sink as _, gap};
 
 /// Show the output of a command, running or finished
 ///
@@ -128,7 +128,7 @@ async fn follow(args: &Args, context: &Context, client: &Client, exec: ExecId) -
         let event = match stream.next().await? {
             Step::Event(event) => event,
             Step::Done(reply) if context.output.json => {
-                return context.output.json(&json!({ "ok": true, "data": reply }));
+                return context.output.json(&Done { ok: true, data: &reply });
             }
             Step::Done(reply) => {
                 let took = human::duration(reply.outcome.duration_us as f64 / 1e6);

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::Result;
 use crate::human;
 use crate::output::{self, Output};
-use crate::table::Table;
+use crate::table::{Keep, Table};
 
 /// List the sessions
 #[derive(Debug, clap::Args)]
@@ -41,7 +41,8 @@ fn print(args: &Args, list: &SessionList, output: Output) -> Result<()> {
 }
 
 fn table(sessions: &[SessionInfo]) -> Table {
-    let mut table = Table::new(&["ID", "NAME", "STATE", "SHELL", "CWD", "COMMANDS", "IDLE", "AGE"], "CWD");
+    let mut table =
+        Table::new(&["ID", "NAME", "STATE", "SHELL", "CWD", "COMMANDS", "IDLE", "AGE"], "CWD", Keep::End);
     let home = human::home_dir();
     for session in sessions {
         let idle = match session.state {

@@ -11,9 +11,8 @@ mod stdin;
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
 use trl_client::Client;
-use trl_protocol::exec::{Encoding, Outcome, RunParams, RunReply};
+use trl_protocol::exec::{Encoding, Outcome, RunParams, RunReply, StreamReply};
 use trl_protocol::ids::is_env_name;
 use trl_protocol::limits::MAX_SECONDS;
 use trl_protocol::session::DestroyParams;
@@ -30,6 +29,8 @@ pub(crate) use live::{Sink, Through, follow, gap};
 /// Exit statuses where the command has none to give.
 const TIMED_OUT: u8 = 124;
 const UNKNOWN: u8 = 125;
+/// Cancelled before it ran: as a shell has it of Ctrl-C.
+const NEVER_RAN: u8 = 130;
 
 /// Run a command in a session
 ///
@@ -151,7 +152,7 @@ async fn in_session(
     if args.json_stream {
         let mut lines = Lines(context.output);
         let reply = follow(client, &params, input, &mut lines).await?;
-        context.output.json(&json!({ "ok": true, "data": reply }))?;
+        context.output.json(&Done { ok: true, data: &reply })?;
         return Ok(status(&reply.outcome));
     }
     let reply = follow(client, &params, input, &mut Through::new()).await?;
@@ -185,6 +186,13 @@ fn absolute(dir: &str) -> String {
     here.join(dir).into_os_string().into_string().unwrap_or_else(|_| dir.to_owned())
 }
 
+/// The last line of a stream of JSON, as the wire has it.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct Done<'a> {
+    pub(crate) ok: bool,
+    pub(crate) data: &'a StreamReply,
+}
+
 /// What the person should know that the output does not say.
 pub(crate) fn tell(outcome: &Outcome) {
     for text in &outcome.notes {
@@ -205,8 +213,12 @@ pub(crate) fn status(outcome: &Outcome) -> u8 {
     if outcome.timed_out {
         return TIMED_OUT;
     }
-    // Shells have no others; the cut is what `exit 256` does too.
-    outcome.exit_code.map_or(UNKNOWN, |code| (code & 0xff) as u8)
+    match outcome.exit_code {
+        // Shells have no others; the cut is what `exit 256` does too.
+        Some(code) => (code & 0xff) as u8,
+        None if outcome.cancelled => NEVER_RAN,
+        None => UNKNOWN,
+    }
 }
 
 /// `--check`: the failure carries the whole result, and the command's own exit status.
@@ -229,7 +241,7 @@ fn check(args: &Args, outcome: &Outcome, reply: &impl serde::Serialize) -> Resul
 }
 
 /// The answer of `exec.run`, made of a stream's.
-fn run_reply(streamed: trl_protocol::exec::StreamReply, [stdout, stderr]: [collect::Text; 2]) -> RunReply {
+fn run_reply(streamed: StreamReply, [stdout, stderr]: [collect::Text; 2]) -> RunReply {
     RunReply {
         exec_id: streamed.exec_id,
         stdout: stdout.text,
@@ -245,16 +257,15 @@ fn run_reply(streamed: trl_protocol::exec::StreamReply, [stdout, stderr]: [colle
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[derive(Debug, clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        run: Args,
-    }
+    use serde_json::json;
 
     fn parsed(line: &[&str]) -> std::result::Result<Args, String> {
-        let words = std::iter::once("run").chain(line.iter().copied());
-        <Line as clap::Parser>::try_parse_from(words).map(|line| line.run).map_err(|error| error.to_string())
+        let words = ["trl", "run"].iter().chain(line);
+        match <crate::args::Cli as clap::Parser>::try_parse_from(words) {
+            Ok(crate::args::Cli { verb: Some(crate::args::Verb::Run(args)), .. }) => Ok(args),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     #[test]
@@ -323,8 +334,8 @@ mod tests {
         assert!(check(&args, &outcome(Some(0), false), &json!({})).is_ok());
         let failure = check(&args, &outcome(Some(3), false), &json!({"exit_code": 3})).unwrap_err();
         assert_eq!(failure.status, 3);
-        assert_eq!(failure.to_json().unwrap()["error"]["details"]["exit_code"], 3);
+        assert_eq!(serde_json::to_value(failure.to_json()).unwrap()["error"]["details"]["exit_code"], 3);
         let failure = check(&args, &outcome(None, true), &json!({})).unwrap_err();
-        assert_eq!(failure.to_json().unwrap()["error"]["code"], "COMMAND_TIMEOUT");
+        assert_eq!(serde_json::to_value(failure.to_json()).unwrap()["error"]["code"], "COMMAND_TIMEOUT");
     }
 }
