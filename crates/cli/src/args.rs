@@ -137,6 +137,7 @@ mod tests {
             ("trl --stdin", "trl serve --stdin"),
             ("trl --http :80 --stdin --max-sessions 3", "trl serve --http :80 --stdin --max-sessions 3"),
             ("trl --socket /x ls", "trl --socket /x ls"),
+            ("trl --socket /x list", "trl --socket /x list"),
             ("trl run --stdin cat", "trl run --stdin cat"),
             ("trl serve --stdin", "trl serve --stdin"),
             ("trl --json", "trl --json"),

@@ -5,6 +5,8 @@ mod config;
 mod context;
 mod failure;
 mod human;
+#[cfg(test)]
+mod manual;
 mod output;
 mod quote;
 mod table;
