@@ -105,19 +105,25 @@ const TRANSPORT_FLAGS: &[&str] = &["--socket", "--socket-path", "--stdin", "--ht
 
 /// Puts `serve` in where bare transport flags mean it.
 pub(crate) fn with_implied_serve(mut args: Vec<OsString>) -> Vec<OsString> {
-    let verbs: Vec<String> =
-        Cli::command().get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
-    let is_verb = |arg: &OsStr| arg == "help" || verbs.iter().any(|verb| arg == verb.as_str());
     let is_transport = |arg: &OsStr| {
         let name = arg.to_str().map(|arg| arg.split_once('=').map_or(arg, |(name, _)| name));
         name.is_some_and(|name| TRANSPORT_FLAGS.contains(&name))
     };
-    let asks_about = |arg: &OsStr| ["-h", "--help", "-V", "--version"].iter().any(|flag| arg == *flag);
     let given = args.get(1..).unwrap_or_default();
-    if given.iter().any(|arg| is_transport(arg)) && !given.iter().any(|arg| is_verb(arg) || asks_about(arg)) {
+    if given.iter().any(|arg| is_transport(arg)) && !names_a_verb(given) {
         args.insert(1, OsString::from("serve"));
     }
     args
+}
+
+fn names_a_verb(args: &[OsString]) -> bool {
+    let command = Cli::command();
+    let verbs: Vec<&str> = command
+        .get_subcommands()
+        .flat_map(|verb| std::iter::once(verb.get_name()).chain(verb.get_all_aliases()))
+        .chain(["help", "-h", "--help", "-V", "--version"])
+        .collect();
+    args.iter().any(|arg| verbs.iter().any(|verb| arg == *verb))
 }
 
 #[cfg(test)]
