@@ -14,8 +14,10 @@ use crate::connection::Phase;
 use crate::stdio;
 use crate::unix::{Claim, Listener, MAX_CONNECTIONS, SocketError};
 
-/// How long answers under way may take once the daemon has nothing more to do.
+/// How long answers under way may take once all sessions have ended.
 const DRAIN: Duration = Duration::from_secs(2);
+/// The same where sessions are kept: what is not over now may take for ever.
+const DRAIN_KEPT: Duration = Duration::from_millis(200);
 /// How long clients may take to read their last answers.
 const FLUSH: Duration = Duration::from_secs(1);
 
@@ -82,6 +84,7 @@ pub async fn serve(
     scope.apply(&mut config);
     config.socket.clone_from(&gateway.socket);
     let keep_sessions = config.keep_sessions;
+    let dirs = [config.runtime_dir.clone(), config.state_dir.clone()];
     let runtime = Runtime::start(config).await?;
     let listener = claim.map(Claim::listen).transpose()?;
     if let Some(ready) = gateway.on_ready {
@@ -107,8 +110,10 @@ pub async fn serve(
     }
     runtime.refuse(Stop { keep_sessions });
     let claim = listener.map(Listener::close);
-    runtime.end().await;
-    drain(&phase, &connections, stdio).await;
+    let kept = runtime.end().await;
+    let patience = if kept { DRAIN_KEPT } else { DRAIN };
+    drain(&phase, patience, &connections, stdio).await;
+    scope.tidy(&dirs);
     drop(claim);
     tracing::info!("ended");
     Ok(())
@@ -129,6 +134,7 @@ async fn accept(
 /// Lets every connection finish what it is about, within bounds.
 async fn drain(
     phase: &watch::Sender<Phase>,
+    patience: Duration,
     connections: &Semaphore,
     stdio: Option<tokio::task::JoinHandle<()>>,
 ) {
@@ -139,7 +145,7 @@ async fn drain(
             let _ = serving.await;
         }
     });
-    for (step, patience) in [(Phase::Draining, DRAIN), (Phase::Closing, FLUSH)] {
+    for (step, patience) in [(Phase::Draining, patience), (Phase::Closing, FLUSH)] {
         phase.send_replace(step);
         if tokio::time::timeout(patience, &mut all_over).await.is_ok() {
             return;
@@ -169,6 +175,22 @@ impl Scope {
         if let Some(name) = &self.0 {
             config.runtime_dir.push(name);
             config.state_dir.push(name);
+        }
+    }
+
+    /// Leaves no directories that only this daemon's socket gave rise to, if nothing is in them.
+    fn tidy(&self, dirs: &[PathBuf; 2]) {
+        let [runtime_dir, state_dir] = dirs;
+        let log = state_dir.join("host.log");
+        if self.0.is_none() {
+            return;
+        }
+        if log.metadata().is_ok_and(|meta| meta.len() == 0) {
+            // Whatever stays is found again by the next daemon on this socket.
+            let _ = std::fs::remove_file(log);
+        }
+        for dir in [&runtime_dir.join("hosts"), runtime_dir, &state_dir.join("sessions"), state_dir] {
+            let _ = std::fs::remove_dir(dir);
         }
     }
 }

@@ -15,9 +15,10 @@ use trl_protocol::SessionId;
 use crate::host_process::HostProcess;
 use crate::link::{GreetError, Greeted, greet};
 use crate::runtime::Inner;
+use crate::session::Places;
 
 /// A living host answers at once; one that does not is left alone.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, thiserror::Error)]
 enum NotAdopted {
@@ -68,6 +69,18 @@ async fn call(socket: &Path) -> Result<Greeted, NotAdopted> {
         Ok(greet(stream, None).await?)
     };
     tokio::time::timeout(PATIENCE, greeting).await.unwrap_or(Err(NotAdopted::Silent))
+}
+
+/// Removes the socket of a host whose connection broke, if the host is gone as well.
+pub(crate) async fn remove_if_dead(places: Places) {
+    match tokio::time::timeout(PATIENCE, UnixStream::connect(&places.socket)).await {
+        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => places.remove_socket(),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => {}
+        other => {
+            let socket = places.socket.display();
+            tracing::warn!(%socket, alive = other.is_ok_and(|c| c.is_ok()), "a lost host may be alive: left to the next daemon");
+        }
+    }
 }
 
 /// Removes what is left of sessions that nobody can come back to.

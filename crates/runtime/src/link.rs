@@ -112,23 +112,24 @@ impl Link {
 
     /// Asks and waits for the one answer; a fault of the host's is returned as it is.
     pub(crate) async fn call(&self, message: impl FnOnce(u64) -> ToHost) -> Result<Answer, Fault> {
-        self.ask(message, false).await
+        self.ask(message, false).await?.answer().await
     }
 
     /// As [`Link::call`], but the command's start is the answer.
     pub(crate) async fn start(&self, message: impl FnOnce(u64) -> ToHost) -> Result<Answer, Fault> {
-        self.ask(message, true).await
+        self.ask(message, true).await?.answer().await
     }
 
-    async fn ask(&self, message: impl FnOnce(u64) -> ToHost, at_start: bool) -> Result<Answer, Fault> {
+    /// Asks; the answer can then be waited for, or not.
+    pub(crate) async fn request(&self, message: impl FnOnce(u64) -> ToHost) -> Result<Asked, Fault> {
+        self.ask(message, false).await
+    }
+
+    async fn ask(&self, message: impl FnOnce(u64) -> ToHost, at_start: bool) -> Result<Asked, Fault> {
         let (to, answer) = oneshot::channel();
         let waiter = Waiter::Answer { to, ranges: Vec::new(), at_start };
-        let _place = self.send(message, waiter).await?;
-        let answer = answer.await.unwrap_or(Err(End::Lost)).map_err(|end| self.over(&end))?;
-        match answer.message {
-            FromHost::Fault { fault, .. } => Err(fault),
-            _ => Ok(answer),
-        }
+        let place = self.send(message, waiter).await?;
+        Ok(Asked { place, answer })
     }
 
     /// Asks for everything that comes, until the final message.
@@ -195,6 +196,24 @@ pub(crate) fn session_over(session: SessionId, end: &End) -> Fault {
     };
     Fault::new(Code::SessionTerminated, message)
         .with_details(serde_json::json!({ "session_id": session, "state": state }))
+}
+
+/// A request that is on its way; dropped, nobody waits for its answer.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    place: Place,
+    answer: oneshot::Receiver<Result<Answer, End>>,
+}
+
+impl Asked {
+    pub(crate) async fn answer(self) -> Result<Answer, Fault> {
+        let Asked { place, answer } = self;
+        let answer = answer.await.unwrap_or(Err(End::Lost)).map_err(|end| place.link.over(&end))?;
+        match answer.message {
+            FromHost::Fault { fault, .. } => Err(fault),
+            _ => Ok(answer),
+        }
+    }
 }
 
 /// A request's entry among those that wait; dropped, it is taken back.

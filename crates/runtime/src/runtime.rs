@@ -90,13 +90,13 @@ impl Runtime {
         self.0.request_stop(stop);
     }
 
-    /// Ends every session, all at once; with `keep_sessions` leaves them to the next daemon.
-    pub async fn end(&self) {
+    /// Ends every session, all at once, or leaves them all to the next daemon: then true.
+    pub async fn end(&self) -> bool {
         let stop = *self.0.stop.borrow();
         let keep = stop.map_or(self.0.config.keep_sessions, |stop| stop.keep_sessions);
         if keep {
             tracing::info!(sessions = self.0.registry.count(), "sessions are left to the next daemon");
-            return;
+            return true;
         }
         let mut settled = self.0.settled.subscribe();
         let deadline = tokio::time::Instant::now() + SETTLE;
@@ -113,7 +113,7 @@ impl Runtime {
             // A session that was being created when its turn came is ended in the next round.
             let done = self.0.registry.count() == 0;
             if done || tokio::time::timeout_at(deadline, settled.changed()).await.is_err() {
-                return;
+                return false;
             }
         }
     }
@@ -196,7 +196,7 @@ impl Inner {
             }
             End::Lost => {
                 tracing::warn!(session = %id, host_pid = session.process.pid, "a session is lost: its host is gone");
-                session.places.remove_socket();
+                tokio::spawn(adoption::remove_if_dead(session.places.clone()));
             }
         }
         self.registry.remove(session, end.clone());

@@ -25,8 +25,9 @@ pub(crate) async fn perform(
     let session = runtime.registry.living(&params.session_id)?;
     let (check, encoding) = (params.check, params.encoding);
     let run = Box::new(spec::of(&runtime.config, &session, params, Mode::Collect)?);
+    let asked = session.link.request(|req| ToHost::Run { req, run }).await?;
     let answer = tokio::select! {
-        answer = session.link.call(|req| ToHost::Run { req, run }) => answer?,
+        answer = asked.answer() => answer?,
         () = caller.gone() => return Err(nobody_waits()),
     };
     let Answer { message, mut ranges } = answer;

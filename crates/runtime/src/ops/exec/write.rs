@@ -1,8 +1,11 @@
 //! `exec.write`: stdin of a running command.
 //!
 //! A client that is not sure whether its write arrived sends it again under the same
-//! id, its `write_id` or else the request's own if that is a string, and it is applied once.
+//! `write_id`, and it is applied once. Without one, the same data under the same request
+//! id counts as a repetition if that id is a string: numbers merely count requests, and
+//! even strings are used again, with other data, by clients that connect anew each time.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -32,7 +35,8 @@ pub(crate) async fn perform(
     if data.len() > limits::MAX_STDIN_BYTES {
         return Err(too_much_stdin("data"));
     }
-    let write_id = params.write_id.or_else(|| caller.request_id.clone());
+    let write_id =
+        params.write_id.or_else(|| Some(repetition(caller.request_id.as_deref()?, &data, params.eof)));
     let eof = params.eof;
     let answer = session.link.call(|req| ToHost::Write { req, exec, data, eof, write_id }).await?;
     match answer.message {
@@ -41,4 +45,11 @@ pub(crate) async fn perform(
         }
         other => Err(unexpected(session.id, &other)),
     }
+}
+
+/// Tells a repeated write from another one under the same request id.
+fn repetition(request_id: &str, data: &[u8], eof: bool) -> String {
+    let mut hasher = DefaultHasher::new();
+    (data, eof).hash(&mut hasher);
+    format!("{request_id}/{:016x}", hasher.finish())
 }
