@@ -51,7 +51,7 @@ impl Lock {
                 .create(true)
                 .truncate(false)
                 .mode(0o600)
-                .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+                .custom_flags(OFlags::NOFOLLOW.bits() as i32)
                 .open(path)?;
             match flock(&file, how) {
                 Ok(()) => {}

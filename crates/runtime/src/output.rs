@@ -167,7 +167,8 @@ mod tests {
     #[test]
     fn what_is_missing_is_told_on_a_line_of_its_own() {
         let hint = "; read them with exec.output: e-00000001-2, stdout, offset";
-        let cases: &[(&[(u64, &[u8])], u64, u64, String)] = &[
+        type Ranges = &'static [(u64, &'static [u8])];
+        let cases: &[(Ranges, u64, u64, String)] = &[
             (
                 &[(0, b"head\n"), (95, b"tail\n")],
                 100,

@@ -140,7 +140,9 @@ mod tests {
 
     #[test]
     fn what_is_no_text_is_replaced_and_counted_in_bytes() {
-        let cases: &[(&[&[u8]], &[(u64, &str)])] = &[
+        type Chunks = &'static [&'static [u8]];
+        type Pieces = &'static [(u64, &'static str)];
+        let cases: &[(Chunks, Pieces)] = &[
             (&[b"\xff"], &[(0, "\u{FFFD}")]),
             (&[b"a\x80b"], &[(0, "a\u{FFFD}b")]),
             (&[b"\xe2\x82", b"x"], &[(0, "\u{FFFD}"), (2, "x")]),
