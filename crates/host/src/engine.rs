@@ -132,10 +132,8 @@ impl Host {
         let heard = shell.at_prompt();
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Starting { scripts, .. } => self.go_on_starting(scripts),
-            Stage::Running(exec) => self.on_command_over(exec, heard.report, &heard.noise, 0),
-            Stage::Asking { exec, attempt } => {
-                self.on_command_over(exec, heard.report, &heard.noise, attempt + 1)
-            }
+            Stage::Running(exec) => self.on_command_over(exec, heard.report, &heard.noise, false),
+            Stage::Asking { exec } => self.on_command_over(exec, heard.report, &heard.noise, true),
             Stage::Settling(settling) => self.on_settled(settling),
             stage @ (Stage::Idle | Stage::Dead) => self.stage = stage,
         }
@@ -153,7 +151,7 @@ impl Host {
                 Err(_) => self.go_on_starting(scripts),
             },
             // A fresh shell shows what every later state is compared with; a restored one is as it was.
-            None => self.settle(None, 0),
+            None => self.settle(None, 0, false),
         }
     }
 
@@ -164,37 +162,45 @@ impl Host {
         }
     }
 
-    fn on_command_over(&mut self, number: u64, report: Option<Report>, noise: &str, attempt: u32) {
+    fn on_command_over(&mut self, number: u64, report: Option<Report>, noise: &str, asked: bool) {
         let Some(shell) = &self.shell else { return };
-        let Some(report) = report else {
-            if attempt < 2 {
-                let line = shell.dialect.query_line(shell.nonce(), attempt);
-                self.stage = Stage::Asking { exec: number, attempt };
-                self.say(Some(line));
-            } else {
-                let note = "the shell did not tell the status of this command and was replaced".to_owned();
-                rustix::process::kill_process(shell.pid, Signal::KILL).ok();
-                self.finish(number, End::Unknown(note));
-            }
-            return;
-        };
         let own = format!("/proc/{}/fd/", std::process::id());
-        if noise.lines().any(|line| line.contains(&own) && !line.starts_with(['+', ' '])) {
-            let complaint = noise.lines().rfind(|line| line.contains(&own)).unwrap_or_default();
-            let reason = complaint.rsplit(": ").next().unwrap_or_default();
-            let note = format!(
-                "the shell could not open this command's streams ({reason}); it did not run, and the shell was replaced"
-            );
+        let complaint = noise.lines().rfind(|line| line.contains(&own) && !line.starts_with(['+', ' ']));
+        match (report, complaint) {
+            (_, Some(complaint)) => {
+                let reason = complaint.rsplit(": ").next().unwrap_or_default();
+                let what =
+                    format!("the shell could not open this command's streams ({reason}), so it did not run");
+                self.give_up_shell(number, what);
+            }
+            (Some(report), None) => {
+                self.note_cwd(number, report.cwd);
+                let status = self.true_status(number, report.status);
+                self.finish(number, End::Status(status));
+                if self.ending.is_none() {
+                    self.settle(Some(number), status, asked);
+                }
+            }
+            (None, None) if !asked => {
+                let line = shell.dialect.query_line(shell.nonce());
+                self.stage = Stage::Asking { exec: number };
+                self.say(Some(line));
+            }
+            (None, None) => {
+                self.give_up_shell(number, "the shell would not tell the status of this command".to_owned())
+            }
+        }
+    }
+
+    /// The shell cannot be worked with any more: the command is over, the next one gets a new shell.
+    fn give_up_shell(&mut self, number: u64, what: String) {
+        if let Some(shell) = self.shell.take() {
+            // Reaped like any other child.
             rustix::process::kill_process(shell.pid, Signal::KILL).ok();
-            self.finish(number, End::Unknown(note));
-            return;
         }
-        self.note_cwd(number, report.cwd);
-        let status = self.true_status(number, report.status);
-        self.finish(number, End::Status(status));
-        if self.ending.is_none() {
-            self.settle(Some(number), status);
-        }
+        self.stage = Stage::Dead;
+        self.finish(number, End::Unknown(what));
+        self.shell_note = Some("the shell was replaced after the command before".to_owned());
     }
 
     /// A directory that held for one command only is not the session's.
@@ -202,7 +208,8 @@ impl Host {
         if self.execs.get(&number).is_some_and(|exec| exec.spec.working_dir.is_some()) {
             return;
         }
-        if !told.is_empty() {
+        // With prompt expansion switched off the shell tells the words instead of the place.
+        if told.starts_with('/') {
             self.cwd = told;
         } else if let Some(cwd) = self.shell.as_ref().and_then(|shell| cwd_of(shell.pid)) {
             self.cwd = cwd;
@@ -322,7 +329,7 @@ impl Host {
     }
 
     /// Asks the shell to put back what held for one command and to print its state.
-    fn settle(&mut self, number: Option<u64>, status: i32) {
+    fn settle(&mut self, number: Option<u64>, status: i32, prompt_back: bool) {
         self.last_status = status;
         let exec = number.and_then(|number| self.execs.get(&number));
         let Some(shell) = &self.shell else { return };
@@ -331,6 +338,7 @@ impl Host {
             cwd_back: exec.and_then(|exec| exec.spec.working_dir.as_ref()).map(|_| self.cwd.as_str()),
             env_back: exec.map(|exec| exec.spec.env.keys().map(String::as_str).collect()).unwrap_or_default(),
             state: &self.snapshot,
+            prompt_back,
             status,
         });
         let (Ok(script), Ok(dump)) = (Held::new(script.as_bytes()), Held::new(b"")) else {
@@ -411,7 +419,7 @@ impl Host {
         self.shell = None;
         let stage = std::mem::replace(&mut self.stage, Stage::Dead);
         match stage {
-            Stage::Running(exec) | Stage::Asking { exec, .. } => {
+            Stage::Running(exec) | Stage::Asking { exec } => {
                 self.shell_note = None;
                 self.finish(exec, End::Shell(status));
                 self.shell_note = Some("the shell had ended with the command before".to_owned());

@@ -39,7 +39,6 @@ pub(crate) enum Stage {
     /// The command is over, but the prompt is the user's own: asked for its status.
     Asking {
         exec: u64,
-        attempt: u32,
     },
     /// Printing its state after a command.
     Settling(Settling),
@@ -365,7 +364,7 @@ impl Host {
 
     pub(crate) fn running_number(&self) -> Option<u64> {
         match &self.stage {
-            Stage::Running(exec) | Stage::Asking { exec, .. } => Some(*exec),
+            Stage::Running(exec) | Stage::Asking { exec } => Some(*exec),
             Stage::Dead | Stage::Starting { .. } | Stage::Idle | Stage::Settling(_) => None,
         }
     }

@@ -6,11 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use super::dialect::{Dialect, Launch, SEPARATOR, Settle, beside_text, is_plain_name, is_special};
+use super::dialect::{
+    Dialect, Launch, SAVED_PROMPT, SEPARATOR, Settle, beside_text, is_plain_name, is_special,
+};
 use super::quote::{ansi, single};
 use super::snapshot::{Entries, Snapshot, split_entries, split_functions};
 
-/// bash reads its input byte by byte; from here on a file (and a fork) is cheaper.
+/// bash is slow with long quoted words; from here on a file (and a fork) is cheaper.
 const INLINE_TEXT: usize = 800;
 /// Options that would end, blind or disturb the restored shell, or belong to the engine.
 const NEVER_SET: &[&str] =
@@ -27,10 +29,6 @@ impl Dialect for Bash {
     fn start_env(&self) -> &'static [(&'static str, &'static str)] {
         // Without a history file nothing is read from the user's own history or written to it.
         &[("HISTFILE", "")]
-    }
-
-    fn reads_bytewise(&self) -> bool {
-        true
     }
 
     fn init_line(&self, nonce: &str) -> String {
@@ -55,18 +53,16 @@ impl Dialect for Bash {
         )
     }
 
-    fn query_line(&self, nonce: &str, attempt: u32) -> String {
-        if attempt == 0 {
-            return format!(
-                " \\builtin printf '\\033_trl;%s;%s;%s;%s\\007' {nonce} \"$?\" \"$-\" \"${{PWD-}}\" >&2\n"
-            );
-        }
+    fn query_line(&self, nonce: &str) -> String {
         let opening = super::prompt::opening(nonce);
-        format!(" PS1='{opening}'\"$?\"';$-;${{PWD-}}\x07'\n")
+        format!(" {SAVED_PROMPT}=$PS1 PS1='{opening}'\"$?\"';$-;${{PWD-}}\x07'\n")
     }
 
     fn settle_script(&self, settle: &Settle<'_>) -> String {
         let mut script = String::new();
+        if settle.prompt_back {
+            script.push_str(&format!("PS1=${SAVED_PROMPT}\nbuiltin unset {SAVED_PROMPT}\n"));
+        }
         if let Some(dir) = settle.cwd_back {
             script.push_str(&format!("builtin cd -- {}\n", single(dir)));
         }
@@ -77,7 +73,7 @@ impl Dialect for Bash {
         }
         let mark = "builtin printf '\\36\\n'\n";
         script.push_str(&format!(
-            "{mark}builtin declare -p\n{mark}builtin declare -F\n{mark}builtin declare -f\n{mark}"
+            "{mark}builtin declare -p\n{mark}builtin declare -F\n{mark}builtin declare -f\n{mark}builtin alias -p\n{mark}"
         ));
         script.push_str(&format!("builtin return {}\n", settle.status));
         script
@@ -101,11 +97,10 @@ impl Dialect for Bash {
 
     fn read_dump(&self, dump: &str) -> Option<Snapshot> {
         let mut sections = dump.split(SEPARATOR);
-        let (before, variables, names, functions) =
-            (sections.next()?, sections.next()?, sections.next()?, sections.next()?);
+        let (before, variables) = (sections.next()?, sections.next()?);
+        let (names, functions, aliases) = (sections.next()?, sections.next()?, sections.next()?);
         sections.next()?;
-        let mut snapshot = Snapshot::default();
-        snapshot.functions = split_functions(functions);
+        let mut snapshot = Snapshot { functions: split_functions(functions), ..Snapshot::default() };
         snapshot.functions.extend(split_functions(before));
         for name in names.lines().filter_map(|line| line.strip_prefix("declare -fx ")) {
             if let Some(function) = snapshot.functions.get_mut(name) {
@@ -114,6 +109,9 @@ impl Dialect for Bash {
         }
         for entry in split_entries(variables) {
             read_variable(&mut snapshot, entry);
+        }
+        for entry in split_entries(aliases) {
+            read_alias(&mut snapshot.aliases, entry);
         }
         Some(snapshot)
     }
@@ -176,7 +174,6 @@ fn read_variable(snapshot: &mut Snapshot, entry: &str) {
                     .map(|name| (format!("shopt {name}"), format!("shopt -s {name}"))),
             );
         }
-        ("BASH_ALIASES", Some(value)) => read_aliases(&mut snapshot.aliases, value),
         _ => {}
     }
     if flags.contains('r') || is_special(name) || !is_plain_name(name) {
@@ -224,39 +221,14 @@ fn options<'a>(
     })
 }
 
-/// `([ll]="ls -l" [x]="y" )`: one assignment each, so that a broken one stands alone.
-fn read_aliases(aliases: &mut Entries, value: &str) {
-    let Some(inner) = value.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) else { return };
-    for piece in split_pairs(inner) {
-        let Some((name, value)) = piece.strip_prefix('[').and_then(|rest| rest.split_once("]=")) else {
-            continue;
-        };
-        let sound =
-            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-+.:@%,!".contains(&b));
-        if sound {
-            aliases.insert(name.to_owned(), format!("alias -- {name}={value}"));
-        }
+/// `alias ll='ls -l'`. A name that bash would not take back is left out.
+fn read_alias(aliases: &mut Entries, entry: &str) {
+    let Some((name, value)) = entry.strip_prefix("alias ").and_then(|rest| rest.split_once('=')) else {
+        return;
+    };
+    let sound =
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-+.:@%,!".contains(&b));
+    if sound {
+        aliases.insert(name.to_owned(), format!("alias -- {name}={value}"));
     }
-}
-
-/// Splits at spaces outside quotes.
-fn split_pairs(text: &str) -> Vec<String> {
-    let (mut pieces, mut current, mut inside, mut escaped) = (Vec::new(), String::new(), None, false);
-    for character in text.chars() {
-        match (inside, character) {
-            _ if escaped => escaped = false,
-            (_, '\\') => escaped = true,
-            (None, '"' | '\'') => inside = Some(character),
-            (Some(quote), c) if c == quote => inside = None,
-            (None, ' ') => {
-                pieces.push(std::mem::take(&mut current));
-                continue;
-            }
-            _ => {}
-        }
-        current.push(character);
-    }
-    pieces.push(current);
-    pieces.retain(|piece| !piece.is_empty());
-    pieces
 }

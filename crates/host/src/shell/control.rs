@@ -2,10 +2,11 @@
 //! shell has come back to it.
 //!
 //! The pipe has a single slot (one page), so the kernel reports it writable only
-//! when the shell has read everything in it. Behind each line the host leaves one
-//! blank: the moment that blank is gone, the shell has finished the line, printed
-//! its prompt and asked for more. That is an event of the kernel, not of the
-//! shell's cooperation: no hook, trap or option of the user's can suppress it.
+//! when the shell has read everything in it. Once the shell has taken a line, the
+//! host leaves one blank behind it: the moment that blank is gone, the shell has
+//! finished the line, printed its prompt and asked for more. That is an event of
+//! the kernel, not of the shell's cooperation: no hook, trap or option of the
+//! user's can suppress it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,7 +16,6 @@ use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 #[derive(Debug)]
 pub struct Control {
     pipe: OwnedFd,
-    bytewise: bool,
     state: State,
 }
 
@@ -23,7 +23,7 @@ pub struct Control {
 enum State {
     /// The shell waits for a line.
     Free,
-    /// Not all of the line is written, or (read in blocks) not all of it is taken.
+    /// Not all of the line is written, or not all of it is taken.
     Line { rest: Vec<u8> },
     /// The blank behind the line is in the pipe.
     Blank,
@@ -31,7 +31,7 @@ enum State {
 
 impl Control {
     /// The host's side, and the shell's standard input.
-    pub fn new(bytewise: bool) -> io::Result<(Control, OwnedFd)> {
+    pub fn new() -> io::Result<(Control, OwnedFd)> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         let size = fcntl_setpipe_size(&write, rustix::param::page_size())?;
         if size != rustix::param::page_size() {
@@ -40,7 +40,7 @@ impl Control {
             ));
         }
         rustix::io::ioctl_fionbio(&write, true)?;
-        Ok((Control { pipe: write, bytewise, state: State::Free }, read))
+        Ok((Control { pipe: write, state: State::Free }, read))
     }
 
     pub fn is_free(&self) -> bool {
@@ -49,11 +49,7 @@ impl Control {
 
     /// Hands a line to the shell. Only while it is free.
     pub fn send(&mut self, line: &str) -> io::Result<()> {
-        let mut rest = line.as_bytes().to_vec();
-        if self.bytewise {
-            rest.push(b' ');
-        }
-        self.state = State::Line { rest };
+        self.state = State::Line { rest: line.as_bytes().to_vec() };
         self.write_on().map(drop)
     }
 
@@ -75,13 +71,13 @@ impl Control {
     pub fn on_writable(&mut self) -> io::Result<bool> {
         match &self.state {
             State::Free => Ok(false),
-            State::Line { rest } if rest.is_empty() && !self.bytewise => {
+            State::Line { rest } if !rest.is_empty() => self.write_on().map(|_| false),
+            State::Line { .. } => {
                 rustix::io::write(&self.pipe, b" ")?;
                 self.state = State::Blank;
                 Ok(false)
             }
-            State::Line { rest } if !rest.is_empty() => self.write_on().map(|_| false),
-            State::Line { .. } | State::Blank => {
+            State::Blank => {
                 self.state = State::Free;
                 Ok(true)
             }

@@ -33,6 +33,8 @@ pub struct Settle<'a> {
     pub cwd_back: Option<&'a str>,
     pub env_back: BTreeSet<&'a str>,
     pub state: &'a Snapshot,
+    /// The user's own prompt was set aside by a query.
+    pub prompt_back: bool,
     /// `$?` of the user's command, to be `$?` again.
     pub status: i32,
 }
@@ -41,14 +43,13 @@ pub trait Dialect: std::fmt::Debug {
     fn arguments(&self, rc: bool) -> &'static [&'static str];
     /// Variables of the shell's own environment that keep it quiet at start.
     fn start_env(&self) -> &'static [(&'static str, &'static str)];
-    /// True if the shell takes its input byte by byte, so that what follows a
-    /// line stays unread until the line has run.
-    fn reads_bytewise(&self) -> bool;
     /// The first line: our prompt, and what must be off.
     fn init_line(&self, nonce: &str) -> String;
     fn run_line(&self, launch: &Launch<'_>) -> String;
-    /// Asks for the status when the prompt is the user's own. `attempt` 0 leaves their prompt alone.
-    fn query_line(&self, nonce: &str, attempt: u32) -> String;
+    /// Asks for the status when the prompt is the user's own: an assignment, so that
+    /// nothing they have defined is called and `$?` is still the command's. Their
+    /// prompt waits in [`SAVED_PROMPT`] until the settle script puts it back.
+    fn query_line(&self, nonce: &str) -> String;
     fn settle_script(&self, settle: &Settle<'_>) -> String;
     /// `uncover`: the plain way was answered by a function of the user's.
     fn settle_line(&self, script: &str, dump: &str, uncover: bool) -> String;
@@ -68,6 +69,9 @@ pub fn of(kind: wire::Dialect) -> &'static dyn Dialect {
         wire::Dialect::Sh => &super::sh::Sh,
     }
 }
+
+/// Holds the user's prompt between a query and the settle script.
+pub const SAVED_PROMPT: &str = "TRL_SAVED_PS1";
 
 /// Sections of a dump are separated by this on a line of its own.
 pub const SEPARATOR: &str = "\u{1e}\n";

@@ -49,7 +49,7 @@ impl Shell {
     pub fn spawn(spec: &SessionSpec, dir: &str) -> io::Result<Shell> {
         let dialect = dialect::of(spec.dialect);
         let (terminal, slave) = open_terminal()?;
-        let (control, stdin) = Control::new(dialect.reads_bytewise())?;
+        let (control, stdin) = Control::new()?;
         let (status, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&status, true)?;
         rustix::io::ioctl_fionbio(&terminal, true)?;

@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::dialect::{Dialect, Launch, SEPARATOR, Settle, beside_text, is_plain_name, is_special};
+use super::dialect::{
+    Dialect, Launch, SAVED_PROMPT, SEPARATOR, Settle, beside_text, is_plain_name, is_special,
+};
 use super::quote::single;
 use super::snapshot::{Snapshot, split_entries};
 
@@ -21,10 +23,6 @@ impl Dialect for Sh {
 
     fn start_env(&self) -> &'static [(&'static str, &'static str)] {
         &[("ENV", "")]
-    }
-
-    fn reads_bytewise(&self) -> bool {
-        false
     }
 
     fn init_line(&self, nonce: &str) -> String {
@@ -44,18 +42,16 @@ impl Dialect for Sh {
         )
     }
 
-    fn query_line(&self, nonce: &str, attempt: u32) -> String {
-        if attempt == 0 {
-            return format!(
-                " \\command printf '\\033_trl;%s;%s;%s;%s\\007' {nonce} \"$?\" \"$-\" \"${{PWD-}}\" >&2\n"
-            );
-        }
+    fn query_line(&self, nonce: &str) -> String {
         let opening = super::prompt::opening(nonce);
-        format!(" PS1='{opening}'\"$?\"';$-;${{PWD-}}\x07'\n")
+        format!(" {SAVED_PROMPT}=$PS1 PS1='{opening}'\"$?\"';$-;${{PWD-}}\x07'\n")
     }
 
     fn settle_script(&self, settle: &Settle<'_>) -> String {
         let mut script = String::new();
+        if settle.prompt_back {
+            script.push_str(&format!("PS1=${SAVED_PROMPT}\nunset {SAVED_PROMPT}\n"));
+        }
         if let Some(dir) = settle.cwd_back {
             script.push_str(&format!("command cd -- {}\n", single(dir)));
         }

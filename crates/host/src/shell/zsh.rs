@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::dialect::{Dialect, Launch, SEPARATOR, Settle, beside_text, is_plain_name, is_special};
+use super::dialect::{
+    Dialect, Launch, SAVED_PROMPT, SEPARATOR, Settle, beside_text, is_plain_name, is_special,
+};
 use super::quote::{ansi, single};
 use super::snapshot::{Snapshot, split_entries, split_functions};
 
@@ -40,10 +42,6 @@ impl Dialect for Zsh {
         &[]
     }
 
-    fn reads_bytewise(&self) -> bool {
-        false
-    }
-
     fn init_line(&self, nonce: &str) -> String {
         format!(
             " \\unsetopt promptsp promptcr; \\setopt histignorespace; HISTSIZE=1000 PS2= RPS1= PS1=$'\\e_trl;{nonce};%?;;%/\\a'\n"
@@ -70,11 +68,8 @@ impl Dialect for Zsh {
         };
         // zsh traces to the stderr from before the redirection: switch it on behind it.
         let traced = launch.state.options.get("xtrace").is_some_and(|option| option.starts_with("set -o"));
-        let (untrace, trace) = if traced {
-            ("{ \\unsetopt xtrace } 2>|/dev/null; ", "builtin setopt xtrace;")
-        } else {
-            ("", "")
-        };
+        let (untrace, trace) =
+            if traced { ("{ \\unsetopt xtrace } 2>|/dev/null; ", "\\setopt xtrace;") } else { ("", "") };
         format!(
             " {untrace}{uncover}{env}{cwd}{eval} {}\"$(<{})\" <{} >|{} 2>|{}\n",
             if prelude.is_empty() && trace.is_empty() {
@@ -89,15 +84,15 @@ impl Dialect for Zsh {
         )
     }
 
-    fn query_line(&self, nonce: &str, attempt: u32) -> String {
-        if attempt == 0 {
-            return format!(" \\builtin printf '\\033_trl;%s;;%s\\007' \"{nonce};$?\" \"${{PWD-}}\" >&2\n");
-        }
-        format!(" PS1=$'\\e_trl;{nonce};'\"$?\"$';;%/\\a'\n")
+    fn query_line(&self, nonce: &str) -> String {
+        format!(" {SAVED_PROMPT}=$PS1 PS1=$'\\e_trl;{nonce};'\"$?\"$';;%/\\a'\n")
     }
 
     fn settle_script(&self, settle: &Settle<'_>) -> String {
         let mut script = String::new();
+        if settle.prompt_back {
+            script.push_str(&format!("PS1=${SAVED_PROMPT}\nbuiltin unset {SAVED_PROMPT}\n"));
+        }
         if let Some(dir) = settle.cwd_back {
             script.push_str(&format!("builtin cd -- {}\n", single(dir)));
         }
@@ -141,8 +136,7 @@ impl Dialect for Zsh {
         let (variables, functions) = (sections.next()?, sections.next()?);
         let (aliases, options) = (sections.next()?, sections.next()?);
         sections.next()?;
-        let mut snapshot = Snapshot::default();
-        snapshot.functions = split_functions(functions);
+        let mut snapshot = Snapshot { functions: split_functions(functions), ..Snapshot::default() };
         snapshot.functions.extend(split_functions(before));
         snapshot.functions.retain(|_, body| !body.contains("builtin autoload -X"));
         for entry in split_entries(variables) {
