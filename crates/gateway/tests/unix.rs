@@ -1,5 +1,7 @@
 //! The socket of a daemon: whose it is, who is there already, what is left of it.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "that is how a test fails")]
+
 mod daemon;
 
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};

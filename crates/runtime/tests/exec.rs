@@ -1,5 +1,7 @@
 //! `exec.…` against a host that says what the test wants.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "that is how a test fails")]
+
 mod fake_host;
 
 use fake_host::{FakeHost, ID, Recorder, adopted, ask, outcome};

@@ -1,6 +1,7 @@
 //! A daemon without sessions, served inside the test, and a client that speaks in bytes.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "that is how a test fails")]
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

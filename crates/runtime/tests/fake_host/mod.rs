@@ -2,6 +2,7 @@
 //! hosts, and says what the test wants.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "that is how a test fails")]
 
 use std::path::{Path, PathBuf};
 
