@@ -8,6 +8,8 @@ mod human;
 #[cfg(test)]
 mod manual;
 mod output;
+#[cfg(test)]
+mod papers;
 mod quote;
 mod table;
 mod target;
