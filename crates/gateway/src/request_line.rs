@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use trl_protocol::request::nearest;
@@ -113,7 +113,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
                         "params" => envelope.params = map.next_value()?,
                         other => {
                             envelope.unknown = Some(other.to_owned());
-                            map.next_value::<IgnoredAny>()?;
+                            // Read, not skipped: what nests too deep is no JSON for us, wherever it is.
+                            map.next_value::<Value>()?;
                         }
                     }
                 }
@@ -144,6 +145,7 @@ mod tests {
     fn what_is_no_request_is_told_to_the_id_if_there_is_one() {
         let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
         let deep_params = format!(r#"{{"id":1,"method":"system.ping","params":{deep}}}"#);
+        let deep_unknown = format!(r#"{{"id":1,"method":"system.ping","other":{deep}}}"#);
         let long_id = format!(r#"{{"id":"{}","method":"system.ping"}}"#, "x".repeat(2000));
         let cases: &[(&[u8], &str, Code, &str)] = &[
             (b"nonsense", "null", Code::ParseError, "no JSON object"),
@@ -155,6 +157,7 @@ mod tests {
             (b"{\"id\":\"\xff\"}", "null", Code::ParseError, "UTF-8"),
             (deep.as_bytes(), "null", Code::ParseError, ""),
             (deep_params.as_bytes(), "null", Code::ParseError, ""),
+            (deep_unknown.as_bytes(), "null", Code::ParseError, ""),
             (b"{}", "null", Code::InvalidParams, "`id`"),
             (b"{\"id\":null,\"method\":\"system.ping\"}", "null", Code::InvalidParams, "null"),
             (b"{\"id\":true,\"method\":\"system.ping\"}", "null", Code::InvalidParams, "true"),
