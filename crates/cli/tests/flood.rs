@@ -67,7 +67,7 @@ fn errors_alone_and_both_streams_at_once_do_not_block() {
     session.connection.set_guard(std::time::Duration::from_secs(60));
     let ran = session.run("yes | head -c 200000000 >&2").exits(0);
     assert_eq!((ran.stdout_bytes, ran.stderr_bytes), (0, 200_000_000));
-    let ran = session.run("yes o | head -c 100000000 & yes e | head -c 100000000 >&2; wait").exits(0);
+    let ran = session.run("(yes o | head -c 100000000 & yes e | head -c 100000000 >&2; wait)").exits(0);
     assert_eq!((ran.stdout_bytes, ran.stderr_bytes), (100_000_000, 100_000_000));
     memory_is_small(&daemon, &mut session);
 }

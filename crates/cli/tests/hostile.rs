@@ -1,7 +1,7 @@
 //! Whatever a user does to the shell, the engine keeps working and stays out of sight.
 
 use serde_json::json;
-use trl_testkit::{Ran, Session, Shell, daemon, in_each_shell};
+use trl_testkit::{Ran, Session, Shell, daemon, every, in_each_shell};
 
 /// Needs neither `PATH`, nor a builtin, nor word splitting.
 const PROBE: &str = "/bin/echo \"ok $kept\"";
@@ -11,7 +11,7 @@ const PROBE: &str = "/bin/echo \"ok $kept\"";
 #[track_caller]
 fn harmless(shell: Shell, definitions: &[&str]) {
     let daemon = daemon!();
-    for definition in definitions {
+    every(definitions, |definition| {
         let mut session = daemon.session(shell);
         let run = |session: &mut Session, command: &str, timeout: f64| {
             let params = session.params(json!({"command": command, "timeout_s": timeout}));
@@ -41,7 +41,7 @@ fn harmless(shell: Shell, definitions: &[&str]) {
         answers(&mut session, "in a new shell");
         answers(&mut session, "in a new shell, again");
         session.destroy();
-    }
+    });
 }
 
 fn hijacked_functions_are_harmless(shell: Shell) {
@@ -58,8 +58,8 @@ fn hijacked_functions_are_harmless(shell: Shell) {
     let definitions: Vec<String> = format!("{common} {special}")
         .split(' ')
         .map(|name| match shell {
-            Shell::Bash | Shell::Sh => format!("{name}() {{ /bin/echo hijacked; return 9; }}"),
-            Shell::Zsh => format!("function {name} {{ /bin/echo hijacked; return 9 }}"),
+            Shell::Bash | Shell::Sh => format!("{name}() {{ /bin/echo hijacked; /bin/false; }}"),
+            Shell::Zsh => format!("function {name} {{ /bin/echo hijacked; /bin/false }}"),
         })
         .collect();
     let together = definitions.join("\n");
@@ -134,7 +134,6 @@ fn options_are_harmless(shell: Shell) {
             "set -o posix; export() { :; }",
             "set -o pipefail -o errtrace -o functrace",
             "shopt -s failglob nullglob extdebug",
-            "shopt -s extdebug; trap 'false' DEBUG",
             "shopt -u sourcepath expand_aliases interactive_comments",
             "shopt -s lastpipe execfail huponexit checkjobs inherit_errexit cdspell autocd",
             "shopt -s compat31",
@@ -239,7 +238,7 @@ fn locked_and_missing_variables_are_harmless(shell: Shell) {
         Shell::Bash => &[
             "for v in $(compgen -v); do [[ $v == kept ]] || readonly \"$v\"; done 2>/dev/null; :",
             "for v in $(compgen -v); do [[ $v == kept ]] || unset \"$v\"; done 2>/dev/null; :",
-            "for v in $(compgen -v); do [[ $v == kept || $v == PATH ]] || declare -i \"$v\"; done 2>/dev/null; :",
+            "for v in $(compgen -v); do [[ $v == kept || $v == PATH || $v == _ ]] || declare -i \"$v\"; done 2>/dev/null; :",
             "for f in $(compgen -A function); do unset -f $f; readonly -f $f; done 2>/dev/null; :",
             "for b in $(enable | cut -d' ' -f2); do [[ $b == enable ]] || enable -n \"$b\"; done; enable -n enable; :",
             "PROMPT_COMMAND='/bin/echo PC'",
@@ -271,7 +270,7 @@ fn locked_and_missing_variables_are_harmless(shell: Shell) {
             "unhash -m '*'; hash -r; rehash",
         ],
         Shell::Sh => &[
-            "for v in $(set | sed -n 's/^\\([A-Za-z_][A-Za-z0-9_]*\\)=.*/\\1/p'); do [ $v = kept ] || [ $v = v ] || readonly $v; done 2>/dev/null; :",
+            "for v in $(set | sed -n 's/^\\([A-Za-z_][A-Za-z0-9_]*\\)=.*/\\1/p'); do [ $v = kept ] || [ $v = v ] || [ $v = _ ] || readonly $v; done 2>/dev/null; :",
             "for v in $(set | sed -n 's/^\\([A-Za-z_][A-Za-z0-9_]*\\)=.*/\\1/p'); do [ $v = kept ] || [ $v = v ] || unset $v; done 2>/dev/null; :",
             "readonly PS1 PS2 PS4 PWD OLDPWD IFS PATH OPTIND",
         ],
@@ -295,7 +294,43 @@ fn lost_directories_are_harmless(shell: Shell) {
     session.survives();
 }
 
+/// A hook that never returns holds its shell, but not the session.
+fn hooks_that_never_end_cost_only_their_shell(shell: Shell) {
+    let daemon = daemon!();
+    let hooks: &[&str] = match shell {
+        Shell::Bash => &[
+            "PROMPT_COMMAND='while :; do :; done'",
+            "PROMPT_COMMAND='/bin/sleep 1000'",
+            "PS1='$(/bin/sleep 1000)'",
+            "builtin() { while :; do :; done; }",
+            "trap 'while :; do :; done' DEBUG",
+            "trap '/bin/sleep 1000' EXIT; exit",
+        ],
+        Shell::Zsh => &[
+            "precmd() { while :; do :; done }",
+            "precmd() { /bin/sleep 1000 }",
+            "preexec() { while :; do :; done }",
+            "setopt prompt_subst; PS1='$(/bin/sleep 1000)'",
+            "trap 'while :; do :; done' DEBUG",
+            "zshexit() { /bin/sleep 1000 }; exit",
+        ],
+        Shell::Sh => &["PS1='$(/bin/sleep 1000)'", "trap '/bin/sleep 1000' EXIT; exit"],
+    };
+    every(hooks, |hook| {
+        let mut session = daemon.session(shell);
+        session.ok("kept=yes");
+        session.run_with(json!({"command": hook, "timeout_s": 0.5}));
+        for _ in 0..2 {
+            session.run_with(json!({"command": PROBE, "timeout_s": 0.5}));
+        }
+        let params = session.params(json!({}));
+        session.connection.ok("session.restart", params);
+        session.destroy();
+    });
+}
+
 in_each_shell!(
+    hooks_that_never_end_cost_only_their_shell,
     hijacked_functions_are_harmless,
     hijacked_aliases_are_harmless,
     search_paths_and_separators_are_harmless,

@@ -126,16 +126,15 @@ fn a_cut_inside_a_character_gives_valid_text(shell: Shell) {
 /// `shown` is a head and a tail of `whole` around one line that tells how many bytes are left out.
 #[track_caller]
 fn check_cut(shown: &str, whole: &str, limit: usize) {
-    let head = shown.bytes().zip(whole.bytes()).take_while(|(a, b)| a == b).count();
-    let tail = shown.bytes().rev().zip(whole.bytes().rev()).take_while(|(a, b)| a == b).count();
-    let note = &shown.as_bytes()[head..shown.len() - tail];
-    let digits: String = String::from_utf8_lossy(note).chars().filter(char::is_ascii_digit).collect();
-    let told: usize = digits.parse().unwrap_or_default();
-    assert!(head + tail <= limit, "at most {limit} bytes of output: {shown:?}");
-    // A byte of the note may happen to equal the next one of the output.
-    let left_out = whole.len() - head - tail;
-    assert!(told >= left_out && told <= left_out + 8, "{told} told, {left_out} left out: {shown:?}");
-    assert!(limit < 50 || (head >= limit / 4 && tail >= limit / 4), "both ends: {shown:?}");
+    let cut = shown.split_once("\n\u{2026} ").and_then(|(head, rest)| {
+        let (line, tail) = rest.split_once(" \u{2026}\n")?;
+        Some((head, line.split(' ').next()?.parse::<usize>().ok()?, tail))
+    });
+    let (head, left_out, tail) = cut.unwrap_or_default();
+    assert!(whole.starts_with(head) && whole.ends_with(tail), "both ends are exact: {shown:?}");
+    assert_eq!(head.len() + left_out + tail.len(), whole.len(), "the count is exact: {shown:?}");
+    assert!(head.len() + tail.len() <= limit, "at most {limit} bytes of output: {shown:?}");
+    assert!(limit < 50 || head.len().min(tail.len()) >= limit / 4, "both ends are shown: {shown:?}");
 }
 
 fn what_is_kept_can_be_read_in_ranges(shell: Shell) {

@@ -82,7 +82,6 @@ fn what_is_no_request_gets_a_parse_error_and_the_connection_goes_on() {
     let daemon = daemon!();
     let mut connection = daemon.connect();
     let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
-    let deep_object = format!("{}1{}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
     for line in [
         "garbage",
         "{",
@@ -97,7 +96,6 @@ fn what_is_no_request_gets_a_parse_error_and_the_connection_goes_on() {
         "\u{feff}{}",
         "{\"id\":1,\"method\":\"system.ping\"} trailing",
         &deep,
-        &deep_object,
         "\u{1}\u{2}",
     ] {
         let answer = answer_to(&mut connection, line);
@@ -125,7 +123,11 @@ fn what_is_no_request_gets_a_parse_error_and_the_connection_goes_on() {
 fn an_object_that_is_no_request_gets_an_error() {
     let daemon = daemon!();
     let mut connection = daemon.connect();
+    let deep = format!("{}1{}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
+    let deep_params = format!("{{\"id\":1,\"method\":\"session.list\",\"params\":{deep}}}");
     for line in [
+        deep.as_str(),
+        &deep_params,
         "{}",
         r#"{"id":1}"#,
         r#"{"method":"system.ping"}"#,
@@ -136,9 +138,9 @@ fn an_object_that_is_no_request_gets_an_error() {
         r#"{"id":true,"method":"system.ping"}"#,
     ] {
         let answer = answer_to(&mut connection, line);
-        assert_eq!(answer["ok"], false, "{line}: {answer}");
+        assert_eq!(answer["ok"], false, "{line:.80}: {answer}");
         let code = answer["error"]["code"].as_str().unwrap_or_default();
-        assert!(["PARSE_ERROR", "INVALID_PARAMS"].contains(&code), "{line}: {answer}");
+        assert!(["PARSE_ERROR", "INVALID_PARAMS"].contains(&code), "{line:.80}: {answer}");
         still_answers(&mut connection);
     }
 }

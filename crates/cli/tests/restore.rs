@@ -1,7 +1,7 @@
 //! What a new shell gets back of the old one, and what it must never get back.
 
 use serde_json::json;
-use trl_testkit::{Session, Shell, daemon};
+use trl_testkit::{Session, Shell, daemon, every};
 
 #[track_caller]
 fn crash(session: &mut Session) {
@@ -67,76 +67,85 @@ fn zsh_gets_its_own_kinds_of_state_back() {
 
 #[test]
 fn settings_that_stop_a_shell_do_not_come_back() {
-    for (shell, setting) in [
-        (Shell::Bash, "set -o onecmd"),
-        (Shell::Bash, "set -n"),
-        (Shell::Bash, "set -o noexec"),
-        (Shell::Bash, "set -r"),
-        (Shell::Bash, "exec 2>/dev/null; set -t"),
-        (Shell::Zsh, "set -n"),
-        (Shell::Zsh, "setopt no_exec"),
-        (Shell::Zsh, "setopt single_command"),
-        (Shell::Zsh, "set -t"),
-        (Shell::Zsh, "setopt restricted"),
-        (Shell::Sh, "set -n"),
-        (Shell::Sh, "set -o noexec"),
-    ] {
-        let daemon = daemon!();
-        let mut session = daemon.session(shell);
-        session.ok("kept=yes");
-        let ran = session.run_with(json!({"command": setting, "timeout_s": 5}));
-        assert!(!ran.timed_out, "{shell:?} {setting}: {ran:?}");
-        for _ in 0..2 {
-            let ran = session.run_with(json!({"command": "echo ok $kept", "timeout_s": 5}));
-            assert_eq!(ran.stdout, "ok yes\n", "{shell:?} {setting}: {ran:?}");
-        }
-        session.run("kill -9 $$");
-        settles(&mut session);
-        assert_eq!(session.ok("echo $kept"), "yes\n", "{shell:?} {setting}");
-    }
+    every(
+        [
+            (Shell::Bash, "set -o onecmd"),
+            (Shell::Bash, "set -n"),
+            (Shell::Bash, "set -o noexec"),
+            (Shell::Bash, "set -r"),
+            (Shell::Bash, "exec 2>/dev/null; set -t"),
+            (Shell::Zsh, "set -n"),
+            (Shell::Zsh, "setopt no_exec"),
+            (Shell::Zsh, "setopt single_command"),
+            (Shell::Zsh, "set -t"),
+            (Shell::Zsh, "setopt restricted"),
+            (Shell::Sh, "set -n"),
+            (Shell::Sh, "set -o noexec"),
+        ],
+        |&(shell, setting)| {
+            let daemon = daemon!();
+            let mut session = daemon.session(shell);
+            session.ok("kept=yes");
+            let ran = session.run_with(json!({"command": setting, "timeout_s": 5}));
+            assert!(!ran.timed_out, "{shell:?} {setting}: {ran:?}");
+            for _ in 0..2 {
+                let ran = session.run_with(json!({"command": "echo ok $kept", "timeout_s": 5}));
+                assert_eq!(ran.stdout, "ok yes\n", "{shell:?} {setting}: {ran:?}");
+            }
+            session.run("kill -9 $$");
+            settles(&mut session);
+            assert_eq!(session.ok("echo $kept"), "yes\n", "{shell:?} {setting}");
+        },
+    );
 }
 
 #[test]
 fn broken_definitions_do_not_break_the_new_shell() {
-    for (shell, definition) in [
-        (Shell::Bash, "alias bad='('; alias worse=\"'\"; alias if='echo'; alias ls='ls; }'"),
-        (Shell::Bash, "alias -- -x=1; alias 'a.b=c'; BASH_ALIASES[odd,name]=echo"),
-        (Shell::Bash, "alias echo='echo ' printf='('"),
-        (Shell::Bash, "function 'x/y' { :; }; function a:b { :; }; function [[] { :; }"),
-        (Shell::Bash, "declare -A empty; declare unset_one; declare -a never; declare -r stuck=1"),
-        (Shell::Bash, "GROUPS=1 UID2=2; EUID_X=1; BASHPID_X=1; SHELLOPTS_X=1"),
-        (Shell::Bash, "shopt -s extglob; f() { case $1 in @(a|b)) echo hit;; esac; }; shopt -u extglob"),
-        (Shell::Bash, "PROMPT_COMMAND='exit 5'; PS1='$(exit 5)'; PS0='$(exit 5)'"),
-        (Shell::Bash, "trap 'exit 6' DEBUG ERR; :"),
-        (Shell::Bash, "HISTFILE=/nonexistent/x; HISTSIZE=0; TMOUT=1"),
-        (Shell::Bash, "POSIXLY_CORRECT=1; set -o posix"),
-        (Shell::Bash, "LC_ALL=nonsense; LANG=nonsense"),
-        (Shell::Zsh, "alias bad='('; alias worse=\"'\"; alias -g if='echo'; alias -g ok='not ok('"),
-        (Shell::Zsh, "autoload -Uz compinit zmv nosuchfunction; autoload +X nosuchfunction 2>/dev/null; :"),
-        (
-            Shell::Zsh,
-            "zmodload zsh/datetime zsh/mapfile zsh/system; typeset -r stuck=1; typeset -T TIED tied",
-        ),
-        (Shell::Zsh, "setopt ksh_arrays sh_word_split posix_aliases"),
-        (Shell::Zsh, "emulate sh"),
-        (Shell::Zsh, "emulate csh"),
-        (Shell::Zsh, "TMOUT=1; TRAPALRM() { exit 5 }; precmd() { exit 6 }"),
-        (Shell::Zsh, "setopt ignore_braces ignore_close_braces csh_junkie_loops"),
-        (Shell::Sh, "alias bad='(' if=echo; alias worse=\"'\""),
-        (Shell::Sh, "readonly stuck=1; OPTIND=3; PS1='$(exit 5)'"),
-        (Shell::Sh, "ENV=/nonexistent; PPID_X=1; HISTSIZE=0"),
-    ] {
-        let daemon = daemon!();
-        let mut session = daemon.session(shell);
-        session.ok("kept=yes");
-        let ran = session.run_with(json!({"command": definition, "timeout_s": 5}));
-        assert!(!ran.timed_out, "{shell:?} {definition}: {ran:?}");
-        session.run_with(json!({"command": "kill -9 $$", "timeout_s": 5}));
-        for _ in 0..3 {
-            let ran = session.run_with(json!({"command": "/bin/echo \"ok $kept\"", "timeout_s": 5}));
-            assert_eq!(ran.stdout, "ok yes\n", "{shell:?} {definition}: {ran:?}");
-        }
-    }
+    every(
+        [
+            (Shell::Bash, "alias bad='('; alias worse=\"'\"; alias if='echo'; alias ls='ls; }'"),
+            (Shell::Bash, "alias -- -x=1; alias 'a.b=c'; BASH_ALIASES[odd,name]=echo"),
+            (Shell::Bash, "alias echo='echo ' printf='('"),
+            (Shell::Bash, "function 'x/y' { :; }; function a:b { :; }; function [[] { :; }"),
+            (Shell::Bash, "declare -A empty; declare unset_one; declare -a never; declare -r stuck=1"),
+            (Shell::Bash, "GROUPS=1 UID2=2; EUID_X=1; BASHPID_X=1; SHELLOPTS_X=1"),
+            (Shell::Bash, "shopt -s extglob; f() { case $1 in @(a|b)) echo hit;; esac; }; shopt -u extglob"),
+            (Shell::Bash, "PROMPT_COMMAND='exit 5'; PS1='$(exit 5)'; PS0='$(exit 5)'"),
+            (Shell::Bash, "trap 'exit 6' DEBUG ERR; :"),
+            (Shell::Bash, "HISTFILE=/nonexistent/x; HISTSIZE=0; TMOUT=1"),
+            (Shell::Bash, "POSIXLY_CORRECT=1; set -o posix"),
+            (Shell::Bash, "LC_ALL=nonsense; LANG=nonsense"),
+            (Shell::Zsh, "alias bad='('; alias worse=\"'\"; alias -g if='echo'; alias -g ok='not ok('"),
+            (
+                Shell::Zsh,
+                "autoload -Uz compinit zmv nosuchfunction; autoload +X nosuchfunction 2>/dev/null; :",
+            ),
+            (
+                Shell::Zsh,
+                "zmodload zsh/datetime zsh/mapfile zsh/system; typeset -r stuck=1; typeset -T TIED tied",
+            ),
+            (Shell::Zsh, "setopt ksh_arrays sh_word_split posix_aliases"),
+            (Shell::Zsh, "emulate sh"),
+            (Shell::Zsh, "emulate csh"),
+            (Shell::Zsh, "TMOUT=1; TRAPALRM() { exit 5 }; precmd() { exit 6 }"),
+            (Shell::Zsh, "setopt ignore_braces ignore_close_braces csh_junkie_loops"),
+            (Shell::Sh, "alias bad='(' if=echo; alias worse=\"'\""),
+            (Shell::Sh, "readonly stuck=1; OPTIND=3; PS1='$(exit 5)'"),
+            (Shell::Sh, "ENV=/nonexistent; PPID_X=1; HISTSIZE=0"),
+        ],
+        |&(shell, definition)| {
+            let daemon = daemon!();
+            let mut session = daemon.session(shell);
+            session.ok("kept=yes");
+            let ran = session.run_with(json!({"command": definition, "timeout_s": 5}));
+            assert!(!ran.timed_out, "{shell:?} {definition}: {ran:?}");
+            session.run_with(json!({"command": "kill -9 $$", "timeout_s": 5}));
+            for _ in 0..3 {
+                let ran = session.run_with(json!({"command": "/bin/echo \"ok $kept\"", "timeout_s": 5}));
+                assert_eq!(ran.stdout, "ok yes\n", "{shell:?} {definition}: {ran:?}");
+            }
+        },
+    );
 }
 
 #[test]

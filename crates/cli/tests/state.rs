@@ -50,9 +50,9 @@ fn mask_limits_and_options_stay(shell: Shell) {
     session.run("umask").prints(if shell == Shell::Zsh { "077\n" } else { "0077\n" }, "");
     session.ok("ulimit -n 99");
     session.run("ulimit -n; sh -c 'ulimit -n'").exits(0).prints("99\n99\n", "");
-    session.ok("set -f");
+    session.ok("set -o noglob");
     session.run("echo *").prints("*\n", "");
-    session.ok("set +f; touch one two");
+    session.ok("set +o noglob; touch one two");
     session.run("echo *").prints("one two\n", "");
     session.ok("set -u");
     let unset = session.run("echo $NOPE");

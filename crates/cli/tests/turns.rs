@@ -190,7 +190,7 @@ fn a_full_queue_says_so() {
         session.start(json!({"command": "echo x >>log", "background": false, "wait_s": 20}));
     }
     let params = session.params(json!({"command": "touch hit", "background": false, "wait_s": 20}));
-    session.connection.fails("exec.start", params, "SESSION_BUSY");
+    session.connection.fails("exec.start", params, "SESSION_LIMIT_EXCEEDED");
     release(&mut session, held);
     session.run_with(json!({"command": "cat log", "wait_s": 20})).exits(0).prints("x\nx\n", "");
     assert!(!process::exists(daemon.work().join("hit")));

@@ -36,6 +36,5 @@ keys! {
     LogFile, "TRL_LOG_FILE", Some("log_file"), "log to this file instead of stderr; a daemon started on demand: `daemon.log` in the state directory";
 }
 
-/// Variables that trl sets for what runs in its sessions, or that only tests set.
-pub(crate) const NOT_SETTINGS: &[&str] =
-    &["TRL_SESSION_ID", "TRL_SESSION_NAME", "TRL_EXEC_ID", "TRL_SESSION"];
+/// Variables that trl sets for what runs in its sessions.
+pub(crate) const NOT_SETTINGS: &[&str] = &["TRL_SESSION_ID", "TRL_SESSION_NAME"];

@@ -1,7 +1,7 @@
 //! Where every setting comes from and what it means.
 //!
 //! Two steps: [`layers`] gathers what was said (flags, environment, `.env`, config
-//! file) as text with its origin; [`resolve`] makes [`Settings`] of it, checked and
+//! file) as text with its origin; [`mod@resolve`] makes [`Settings`] of it, checked and
 //! typed. Nothing after this reads the environment for a setting.
 
 mod dot_env;

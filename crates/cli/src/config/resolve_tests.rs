@@ -5,6 +5,9 @@ use std::path::Path;
 use super::super::{Ambient, Flags, Layers};
 use super::*;
 
+/// Variables and their values.
+type Env<'a> = &'a [(&'a str, &'a str)];
+
 struct Home(tempfile::TempDir);
 
 impl Home {
@@ -18,18 +21,14 @@ impl Home {
         std::fs::write(path, text).unwrap();
     }
 
-    fn ambient(&self, env: &[(&str, &str)]) -> Ambient {
+    fn ambient(&self, env: Env<'_>) -> Ambient {
         let mut all: std::collections::BTreeMap<String, String> =
             env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         all.entry("HOME".into()).or_insert_with(|| self.0.path().display().to_string());
         Ambient { env: all, cwd: self.0.path().to_owned(), uid: 1234 }
     }
 
-    fn settings(
-        &self,
-        flags: &[(Key, &'static str, &str)],
-        env: &[(&str, &str)],
-    ) -> Result<Settings, String> {
+    fn settings(&self, flags: &[(Key, &'static str, &str)], env: Env<'_>) -> Result<Settings, String> {
         let flags = Flags {
             settings: flags.iter().map(|(key, flag, text)| (*key, *flag, (*text).to_owned())).collect(),
             ..Flags::default()
@@ -61,7 +60,7 @@ fn each_layer_wins_over_the_ones_below() {
 #[test]
 fn places_follow_home_then_xdg_then_defaults() {
     let home = Home::new();
-    let cases: &[(&[(&str, &str)], &str, &str, &str)] = &[
+    let cases: &[(Env<'_>, &str, &str, &str)] = &[
         (&[("TRL_HOME", "/h")], "/h/run", "/h/state", "/h/config/config.toml"),
         (
             &[("XDG_RUNTIME_DIR", "/r"), ("XDG_STATE_HOME", "/s"), ("XDG_CONFIG_HOME", "/c")],
@@ -115,7 +114,7 @@ fn values_are_read_with_their_units() {
 
 #[test]
 fn what_is_wrong_is_named_with_its_place() {
-    let cases: &[(&[(&str, &str)], &str, &[&str])] = &[
+    let cases: &[(Env<'_>, &str, &[&str])] = &[
         (&[("TRL_MAX_SESSIONS", "many")], "", &["TRL_MAX_SESSIONS", "\"many\"", "whole number"]),
         (&[("TRL_MAX_SESSIONS", "0")], "", &["TRL_MAX_SESSIONS", "\"0\"", "at least 1"]),
         (&[("TRL_DEFAULT_TIMEOUT_S", "-1")], "", &["TRL_DEFAULT_TIMEOUT_S", "\"-1\"", "seconds"]),

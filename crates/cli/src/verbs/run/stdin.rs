@@ -11,7 +11,7 @@ use trl_protocol::exec::{Encoding, WriteParams};
 
 use crate::verbs::send_input::write_id;
 
-const CHUNK: usize = 64 * 1024;
+const CHUNK: usize = 256 * 1024;
 
 /// That stdin is to be passed on.
 #[derive(Debug, Clone, Copy)]
