@@ -17,6 +17,7 @@
 
 mod connection;
 mod daemon;
+mod every;
 mod leftovers;
 pub mod process;
 mod ran;
@@ -26,6 +27,7 @@ mod wait;
 
 pub use connection::{Answer, Connection, Event, event_bytes};
 pub use daemon::{Builder, Daemon};
+pub use every::every;
 pub use leftovers::Leftovers;
 pub use ran::Ran;
 pub use session::Session;

@@ -1,8 +1,10 @@
 //! What `exec.run` told about a command, checked for its shape as it is read.
 
+use std::fmt;
+
 use serde_json::Value;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Ran {
     pub exec_id: String,
     /// As the reply holds it: text, or base64 if that was asked for.
@@ -21,6 +23,15 @@ pub struct Ran {
     pub duration_ms: u64,
     pub notes: Vec<String>,
     pub raw: Value,
+}
+
+/// The reply as it came, shortened: what a failed test should show.
+impl fmt::Debug for Ran {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let raw = self.raw.to_string();
+        let shown: String = raw.chars().take(1200).collect();
+        write!(f, "{shown}{}", if shown.len() < raw.len() { "…" } else { "" })
+    }
 }
 
 impl Ran {
@@ -64,21 +75,21 @@ impl Ran {
     /// Fails unless the command ended with this status.
     #[track_caller]
     pub fn exits(self, code: i64) -> Ran {
-        assert_eq!(self.exit_code, Some(code), "{self:#?}");
+        assert_eq!(self.exit_code, Some(code), "{self:?}");
         self
     }
 
     /// Fails unless both streams are exactly so.
     #[track_caller]
     pub fn prints(self, stdout: &str, stderr: &str) -> Ran {
-        assert_eq!((self.stdout.as_str(), self.stderr.as_str()), (stdout, stderr), "{self:#?}");
+        assert_eq!((self.stdout.as_str(), self.stderr.as_str()), (stdout, stderr), "{self:?}");
         self
     }
 
     /// Fails if there is anything to be told about the shell.
     #[track_caller]
     pub fn quietly(self) -> Ran {
-        assert!(self.notes.is_empty(), "{self:#?}");
+        assert!(self.notes.is_empty(), "{self:?}");
         self
     }
 
@@ -89,7 +100,7 @@ impl Ran {
     /// Fails unless a note says that the shell ended or was replaced.
     #[track_caller]
     pub fn tells_of_the_shell(self) -> Ran {
-        assert!(self.has_note("shell"), "a note should say what became of the shell: {self:#?}");
+        assert!(self.has_note("shell"), "a note should say what became of the shell: {self:?}");
         self
     }
 }
