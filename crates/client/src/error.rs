@@ -46,7 +46,7 @@ impl Error {
             Error::Connect { .. } => Some("`trl doctor` looks at what may be wrong".to_owned()),
             Error::NotStarted { help, .. } => help.clone(),
             Error::Lost { .. } => {
-                Some("it may have been done all the same: `trl ls` tells what there is".to_owned())
+                Some("it may have been done all the same: `trl ls` and `trl info SESSION` tell".to_owned())
             }
             Error::Unreadable { .. } => Some(
                 "client and daemon may be of different versions: `trl version` tells, `trl restart` mends"

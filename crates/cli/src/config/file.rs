@@ -15,12 +15,16 @@ pub(super) fn read(path: &Path, asked_for: bool) -> Result<Vec<(Key, Said)>, Con
     let bad = |problem: String| ConfigError::File { path: path.to_owned(), problem };
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !asked_for => return Ok(Vec::new()),
+        Err(error) if is_absent(&error) && !asked_for => return Ok(Vec::new()),
         Err(error) => return Err(bad(error.to_string())),
     };
     let table: toml::Table =
         toml::from_str(&text).map_err(|error| bad(error.to_string().trim_end().to_owned()))?;
     table.into_iter().map(|(name, value)| setting(path, &name, value)).collect()
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 fn setting(path: &Path, name: &str, value: Value) -> Result<(Key, Said), ConfigError> {
