@@ -255,6 +255,20 @@ impl Connection {
         }
     }
 
+    /// The response to a request, or `None` if the connection ends without one.
+    #[track_caller]
+    pub fn finish_or_end(&mut self, id: u64) -> Option<Answer> {
+        let mut events = Vec::new();
+        loop {
+            let line = self.next_line()?;
+            match as_event(&line, Instant::now()) {
+                _ if line["id"] != id => {}
+                Some(event) => events.push(event),
+                None => return Some(Answer { events, result: as_result(&line) }),
+            }
+        }
+    }
+
     #[track_caller]
     pub fn call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         let id = self.begin(method, params);

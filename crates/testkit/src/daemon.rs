@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,7 @@ pub struct Builder {
     binary: PathBuf,
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
+    launcher: Vec<OsString>,
 }
 
 impl Builder {
@@ -45,9 +46,24 @@ impl Builder {
         self
     }
 
+    /// A program that starts the daemon: it gets the daemon's own words as its arguments.
+    #[must_use]
+    pub fn launched_by(mut self, words: &[&str]) -> Builder {
+        self.launcher = words.iter().map(OsString::from).collect();
+        self
+    }
+
     /// Starts the daemon and waits until it takes connections.
     #[track_caller]
     pub fn start(self) -> Daemon {
+        let mut daemon = self.prepare();
+        daemon.launch();
+        daemon
+    }
+
+    /// All that a daemon needs, but no daemon yet.
+    #[track_caller]
+    pub fn prepare(self) -> Daemon {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let dir = tempfile::Builder::new().prefix("trl-test-").tempdir().expect("a temporary directory");
         for name in ["home", "user", "tmp", "work"] {
@@ -55,9 +71,7 @@ impl Builder {
         }
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).expect("permissions");
         let mark = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let mut daemon = Daemon { builder: self, dir, mark, child: None, keeps_sessions: false };
-        daemon.launch();
-        daemon
+        Daemon { builder: self, dir, mark, child: None, keeps_sessions: false }
     }
 }
 
@@ -72,7 +86,12 @@ pub struct Daemon {
 
 impl Daemon {
     pub fn builder(binary: &Path) -> Builder {
-        Builder { binary: binary.to_owned(), arguments: Vec::new(), environment: Vec::new() }
+        Builder {
+            binary: binary.to_owned(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            launcher: Vec::new(),
+        }
     }
 
     pub fn socket(&self) -> PathBuf {
@@ -115,7 +134,10 @@ impl Daemon {
 
     /// `trl` in this daemon's environment, ready for arguments.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(&self.builder.binary);
+        self.environment_for(Command::new(&self.builder.binary))
+    }
+
+    fn environment_for(&self, mut command: Command) -> Command {
         command
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
@@ -130,11 +152,25 @@ impl Daemon {
         command
     }
 
-    /// `trl` as a person runs it beside this daemon.
+    /// `trl` as a person runs it beside this daemon, ready for arguments.
     pub fn client(&self) -> Command {
         let mut command = self.command();
         command.env("TRL_SOCKET_PATH", self.socket());
         command
+    }
+
+    /// The same with these arguments, run to its end.
+    #[track_caller]
+    pub fn trl(&self, arguments: &[&str]) -> Output {
+        self.trl_reading(arguments, b"")
+    }
+
+    /// The same with something on stdin.
+    #[track_caller]
+    pub fn trl_reading(&self, arguments: &[&str], stdin: &[u8]) -> Output {
+        let mut command = self.client();
+        command.args(arguments);
+        finish(command, stdin)
     }
 
     #[track_caller]
@@ -142,8 +178,16 @@ impl Daemon {
         let append = |name: &str| {
             File::options().create(true).append(true).open(self.dir.path().join(name)).expect("a log file")
         };
-        let child = self
-            .command()
+        let mut words = self.builder.launcher.iter();
+        let mut command = match words.next() {
+            None => self.command(),
+            Some(program) => {
+                let mut command = self.environment_for(Command::new(program));
+                command.args(words).arg(&self.builder.binary);
+                command
+            }
+        };
+        let child = command
             .arg("serve")
             .arg("--socket")
             .arg(self.socket())
@@ -266,6 +310,34 @@ impl Daemon {
             process::ended_within(pid, Duration::from_secs(5));
         }
     }
+}
+
+/// Runs a program to its end, which must come in time.
+#[track_caller]
+fn finish(mut command: Command, stdin: &[u8]) -> Output {
+    use std::io::Write as _;
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let pid = child.id() as i32;
+    let mut pipe = child.stdin.take().expect("a pipe");
+    let stdin = stdin.to_vec();
+    // It may end without reading all of it.
+    let writer = std::thread::spawn(move || pipe.write_all(&stdin).is_ok());
+    let guard = std::thread::spawn(move || {
+        let ended = process::ended_within(pid, GUARD);
+        if !ended {
+            process::signal(pid, Signal::KILL);
+        }
+        ended
+    });
+    let output = child.wait_with_output().expect("its output");
+    writer.join().expect("the writer");
+    assert!(guard.join().expect("the guard"), "{command:?} does not end");
+    output
 }
 
 impl Drop for Daemon {

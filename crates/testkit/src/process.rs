@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+pub use rustix::process::Signal;
+use rustix::process::{Pid, PidfdFlags, kill_process, pidfd_open};
 
 /// The part of `/proc/PID/stat` that tests look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
