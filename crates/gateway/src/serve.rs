@@ -69,10 +69,12 @@ pub fn serve_blocking(
 /// Serves until `shutdown` resolves, a request asks for the end, or stdin ends where
 /// that is the only transport. Sessions end with the daemon unless they are to be kept.
 pub async fn serve(
-    gateway: GatewayConfig,
+    mut gateway: GatewayConfig,
     mut config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
+    // Sessions are told this path, and do not share our working directory.
+    gateway.socket = gateway.socket.map(|path| std::path::absolute(&path).unwrap_or(path));
     let claim = match &gateway.socket {
         Some(path) => Some(Claim::take(path).await?),
         None => None,

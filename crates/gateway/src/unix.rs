@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use tokio::sync::{Semaphore, watch};
-use trl_runtime::Runtime;
+use trl_runtime::{Runtime, quiet_stream};
 
 use crate::connection::{Connection, Phase};
 use crate::lock::{Lock, LockError};
@@ -180,8 +180,10 @@ async fn serve(connection: Connection, stream: UnixStream) {
             Err(_) => std::future::pending().await,
         }
     };
-    let (reader, writer) = stream.into_split();
-    connection.serve(reader, writer, hung_up).await;
+    match quiet_stream::split(stream) {
+        Ok((reader, writer)) => connection.serve(reader, writer, hung_up).await,
+        Err(error) => tracing::warn!(%error, "a connection could not be watched"),
+    }
 }
 
 /// Resolves when the peer has closed its socket, not only its sending side.

@@ -42,9 +42,11 @@ pub(crate) async fn adopt_all(runtime: &Arc<Inner>) {
         match called {
             Ok((id, Ok(greeted))) if greeted.session.session_id == id => {
                 let host_pid = greeted.session.host_pid;
-                runtime
-                    .take_over(greeted, HostProcess::of(host_pid), |session| runtime.registry.adopt(session));
-                tracing::info!(session = %id, host_pid, "a living session was adopted");
+                let process = HostProcess::of(host_pid);
+                match runtime.take_over(greeted, process, |session| runtime.registry.adopt(session)) {
+                    Ok(_) => tracing::info!(session = %id, host_pid, "a living session was adopted"),
+                    Err(error) => tracing::error!(session = %id, %error, "a living session was left alone"),
+                }
             }
             Ok((id, Ok(_))) => {
                 tracing::warn!(session = %id, "a host answers for another session: left alone")

@@ -78,7 +78,7 @@ fn spawn(config: &Config, stdin: StdUnixStream) -> io::Result<Child> {
         .spawn()
 }
 
-fn pressure(id: SessionId, error: &io::Error) -> Fault {
+pub(crate) fn pressure(id: SessionId, error: &io::Error) -> Fault {
     Fault::new(
         Code::ResourcePressure,
         format!(

@@ -17,6 +17,7 @@ mod link;
 mod ops;
 mod output;
 mod private_dir;
+pub mod quiet_stream;
 mod registry;
 mod runtime;
 mod seconds;

@@ -1,5 +1,6 @@
 //! The daemon's sessions as one thing: started, counted, ended.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -174,16 +175,16 @@ impl Inner {
         greeted: Greeted,
         process: HostProcess,
         enter: impl FnOnce(Arc<Session>),
-    ) -> Arc<Session> {
+    ) -> io::Result<Arc<Session>> {
         let info = greeted.session.clone();
         let places = self.places(info.session_id);
-        let (link, line) = Line::new(greeted);
+        let (link, line) = Line::new(greeted)?;
         let session = Arc::new(Session::new(info, link, process, places));
         enter(Arc::clone(&session));
         let inner = Arc::clone(self);
         let watched = Arc::clone(&session);
         tokio::spawn(async move { line.run(|end| inner.session_over(&watched, end)).await });
-        session
+        Ok(session)
     }
 
     /// The connection to a host is over.

@@ -13,7 +13,7 @@ use crate::host_process::HostProcess;
 use crate::link::{Answer, Link};
 
 /// A host answers at once or is stopped; then what it last said must do.
-const INFO_PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const INFO_PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub(crate) struct Session {

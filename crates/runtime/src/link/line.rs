@@ -3,12 +3,12 @@
 use std::io;
 
 use tokio::io::AsyncReadExt as _;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use trl_protocol::frame::{self, Frame};
 use trl_protocol::wire::FromHost;
 
 use super::{Answer, End, Greeted, Link, OUTGOING_HIGH, Shared, Waiter};
 use crate::output;
+use crate::quiet_stream::{self, QuietReader, QuietWriter};
 
 /// Read at once: some of a host's data frames, and little enough to stay in the cache.
 const READ_SIZE: usize = 256 * 1024;
@@ -18,8 +18,8 @@ const KEPT_BUFFER: usize = 2 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct Line {
     link: Link,
-    reader: OwnedReadHalf,
-    writer: OwnedWriteHalf,
+    reader: QuietReader,
+    writer: QuietWriter,
     inbox: Vec<u8>,
     /// Being written; callers meanwhile fill the shared buffer.
     sending: Vec<u8>,
@@ -29,9 +29,9 @@ pub(crate) struct Line {
 
 impl Line {
     /// The connection behind a welcome. [`Line::run`] must be spawned for the link to work.
-    pub(crate) fn new(greeted: Greeted) -> (Link, Line) {
+    pub(crate) fn new(greeted: Greeted) -> io::Result<(Link, Line)> {
         let link = Link::new(greeted.session.session_id);
-        let (reader, writer) = greeted.stream.into_split();
+        let (reader, writer) = quiet_stream::split(greeted.stream)?;
         let line = Line {
             link: link.clone(),
             reader,
@@ -41,7 +41,7 @@ impl Line {
             sent: 0,
             ended: None,
         };
-        (link, line)
+        Ok((link, line))
     }
 
     /// Moves bytes until the connection is over. `over` hears of it before those who wait.

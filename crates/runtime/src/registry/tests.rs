@@ -28,7 +28,7 @@ fn info(id: SessionId, name: Option<&str>) -> SessionInfo {
 fn session(id: SessionId, name: Option<&str>) -> Arc<Session> {
     let (stream, _other_end) = tokio::net::UnixStream::pair().unwrap();
     let info = info(id, name);
-    let (link, _line) = Line::new(Greeted { session: info.clone(), stream, surplus: Vec::new() });
+    let (link, _line) = Line::new(Greeted { session: info.clone(), stream, surplus: Vec::new() }).unwrap();
     let places = Places { socket: "/nowhere".into(), state_dir: "/nowhere".into() };
     Arc::new(Session::new(info, link, HostProcess::of(0), places))
 }

@@ -8,7 +8,7 @@ use trl_protocol::exec::{ExecInfo, ExecList, ListParams};
 use trl_protocol::wire::{FromHost, ToHost};
 
 use crate::runtime::Inner;
-use crate::session::{Session, unexpected};
+use crate::session::{INFO_PATIENCE, Session, unexpected};
 
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ListParams) -> Result<ExecList, Fault> {
     let mut execs = match &params.session_id {
@@ -19,13 +19,13 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ListParams) -> Result
     Ok(ExecList { execs })
 }
 
-/// A session that ends meanwhile is left out.
+/// A session that ends meanwhile, or whose host does not answer, is left out.
 async fn of_all(runtime: &Arc<Inner>) -> Vec<ExecInfo> {
     let mut asked = JoinSet::new();
     for session in runtime.registry.all_living() {
-        asked.spawn(async move { of(&session).await });
+        asked.spawn(async move { tokio::time::timeout(INFO_PATIENCE, of(&session)).await });
     }
-    asked.join_all().await.into_iter().flatten().flatten().collect()
+    asked.join_all().await.into_iter().flatten().flatten().flatten().collect()
 }
 
 async fn of(session: &Session) -> Result<Vec<ExecInfo>, Fault> {

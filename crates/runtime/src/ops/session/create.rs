@@ -165,7 +165,15 @@ async fn make(runtime: Arc<Inner>, plan: Plan, reservation: Reservation) -> Resu
         }
     };
     let process = HostProcess::of(child.id().unwrap_or(greeted.session.host_pid));
-    let session = runtime.take_over(greeted, process, |session| reservation.fill(session));
+    let session = match runtime.take_over(greeted, process, |session| reservation.fill(session)) {
+        Ok(session) => session,
+        Err(error) => {
+            let ended = child.kill().await;
+            tracing::error!(session = %id, %error, ?ended, "a new host could not be watched");
+            places.remove_all();
+            return Err(birth::pressure(id, &error));
+        }
+    };
     tokio::spawn(async move {
         let status = child.wait().await;
         tracing::debug!(session = %id, ?status, "a host process ended");
