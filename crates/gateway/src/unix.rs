@@ -11,13 +11,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::Interest;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use tokio::sync::{Semaphore, watch};
+use trl_protocol::{Code, Fault};
 use trl_runtime::{Runtime, quiet_stream};
 
 use crate::connection::{Connection, Phase};
 use crate::lock::{Lock, LockError};
+use crate::written;
 
 /// Connections served at a time; more wait to be accepted.
 pub(crate) const MAX_CONNECTIONS: u32 = 1024;
@@ -26,6 +28,9 @@ const BACKLOG: u32 = 1024;
 const SEND_BUFFER: usize = 512 * 1024;
 /// Before accepting again when the process is out of descriptors: nothing tells when one is free.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
+
+/// How long a client of another user may take to say something.
+const TURN_AWAY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
@@ -157,12 +162,13 @@ impl Listener {
                     continue;
                 }
             };
-            if !is_friend(&stream) {
-                continue;
-            }
+            let friend = check_peer(&stream);
             let connection = Connection::new(runtime.clone(), phase.clone());
             tokio::spawn(async move {
-                serve(connection, stream).await;
+                match friend {
+                    Ok(()) => serve(connection, stream).await,
+                    Err(fault) => turn_away(stream, fault).await,
+                }
                 drop(permit);
             });
         }
@@ -198,17 +204,31 @@ async fn hang_up(stream: &UnixStream) {
 }
 
 /// Only the daemon's own user and root may speak to it.
-fn is_friend(stream: &UnixStream) -> bool {
+fn check_peer(stream: &UnixStream) -> Result<(), Fault> {
     let me = rustix::process::geteuid().as_raw();
-    match stream.peer_cred() {
-        Ok(peer) if peer.uid() == me || peer.uid() == 0 => true,
+    let problem = match stream.peer_cred() {
+        Ok(peer) if peer.uid() == me || peer.uid() == 0 => return Ok(()),
         Ok(peer) => {
             tracing::warn!(uid = peer.uid(), pid = peer.pid(), "a connection of another user was refused");
-            false
+            format!("this daemon serves user {me} only, not user {}; start one of your own", peer.uid())
         }
         Err(error) => {
             tracing::warn!(%error, "a connection without credentials was refused");
-            false
+            format!("the user of this connection is not known: {error}")
         }
-    }
+    };
+    Err(Fault::new(Code::AuthFailed, problem))
+}
+
+/// Says why not, and waits a moment for what the client is about to say: closing on it
+/// would keep it from reading the answer.
+async fn turn_away(mut stream: UnixStream, fault: Fault) {
+    let mut line = Vec::new();
+    written::put_response(&mut line, "null", &Err(fault));
+    let goodbye = async {
+        stream.write_all(&line).await?;
+        stream.read(&mut [0; 4096]).await
+    };
+    // Whoever it was is gone, or has been told, or does not listen.
+    let _ = tokio::time::timeout(TURN_AWAY, goodbye).await;
 }

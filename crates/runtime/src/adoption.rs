@@ -1,7 +1,8 @@
 //! Finds the hosts that outlived an earlier daemon, and clears away what dead ones left.
 //!
 //! Only sockets on which nobody listens are removed, and only directories of sessions
-//! that have no socket and are older than any session may grow.
+//! that have no socket and are older than any session may grow. When a daemon ends its
+//! sessions, those that were lost before go with them.
 
 use std::io;
 use std::path::Path;
@@ -88,16 +89,20 @@ pub(crate) async fn remove_if_dead(places: Places) {
 /// Removes what is left of sessions that nobody can come back to.
 fn clear_old(runtime: &Inner) {
     let oldest = Duration::try_from_secs_f64(runtime.config.session_ttl_s).unwrap_or(Duration::MAX);
-    if oldest.is_zero() {
-        return;
+    if !oldest.is_zero() {
+        clear(runtime, oldest);
     }
+}
+
+/// Removes what is left of sessions without a host that were last used longer ago than this.
+pub(crate) fn clear(runtime: &Inner, unused: Duration) {
     for id in ids_in(&runtime.config.state_dir.join("sessions"), "") {
         let places = runtime.places(id);
-        let age = places.state_dir.metadata().and_then(|meta| meta.modified()).ok();
-        let age = age.and_then(|modified| SystemTime::now().duration_since(modified).ok());
-        if !places.socket.exists() && age.is_some_and(|age| age > oldest) {
+        let used = places.state_dir.metadata().and_then(|meta| meta.modified()).ok();
+        let age = used.map(|used| SystemTime::now().duration_since(used).unwrap_or_default());
+        if !places.socket.exists() && age.is_some_and(|age| age >= unused) {
             places.remove_all();
-            tracing::info!(session = %id, "the remains of an old session were removed");
+            tracing::info!(session = %id, "what was left of a session was removed");
         }
     }
 }

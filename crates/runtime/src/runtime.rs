@@ -114,6 +114,7 @@ impl Runtime {
             // A session that was being created when its turn came is ended in the next round.
             let done = self.0.registry.count() == 0;
             if done || tokio::time::timeout_at(deadline, settled.changed()).await.is_err() {
+                adoption::clear(&self.0, Duration::ZERO);
                 return false;
             }
         }
