@@ -21,8 +21,13 @@ use crate::host::{Host, Settling, Stage, output_pipe, timestamp};
 use crate::shell::dialect::{Launch, Settle};
 use crate::shell::prompt::Report;
 use crate::shell::snapshot::Snapshot;
-use crate::shell::{Held, Shell, cwd_of, path_of, umask_of};
+use crate::shell::{Held, Shell, cwd_of, path_of, plain, umask_of};
 use crate::tree;
+
+/// How long the shell may take for a line of ours that runs no command.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// Commands that may wait to be entered into the shell's history.
+const UNRECORDED: usize = 200;
 
 /// How a command came to its end.
 #[derive(Debug)]
@@ -44,7 +49,12 @@ impl Host {
             self.replace_shell();
         }
         while matches!(self.stage, Stage::Idle) {
-            let Some(number) = self.queue.pop_front() else { return };
+            let Some(number) = self.queue.front().copied() else { return };
+            // A command that may look at the history finds the ones before it there.
+            if !self.unrecorded.is_empty() && !self.is_plain(number) {
+                return self.settle(None, self.last_status, false);
+            }
+            self.queue.pop_front();
             if let Err(error) = self.launch(number) {
                 self.refuse(
                     number,
@@ -119,17 +129,14 @@ impl Host {
         match shell.control.on_writable() {
             Ok(true) => self.on_prompt(),
             Ok(false) => {}
-            // The shell has closed its input; its end is an event of its own, unless it lives on deaf.
-            Err(_) => {
-                let pid = shell.pid;
-                rustix::process::kill_process(pid, Signal::KILL).ok();
-            }
+            Err(_) => shell.control.give_up(),
         }
     }
 
     fn on_prompt(&mut self) {
         let Some(shell) = &mut self.shell else { return };
         let heard = shell.at_prompt();
+        self.stage_deadline = None;
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Starting { scripts, .. } => self.go_on_starting(scripts),
             Stage::Running(exec) => self.on_command_over(exec, heard.report, &heard.noise, false),
@@ -156,6 +163,7 @@ impl Host {
     }
 
     fn say(&mut self, line: Option<String>) {
+        self.stage_deadline = Some(Instant::now() + PATIENCE);
         if let (Some(shell), Some(line)) = (&mut self.shell, line) {
             // A shell that cannot be written to is about to be reaped.
             shell.control.send(&line).ok();
@@ -164,41 +172,101 @@ impl Host {
 
     fn on_command_over(&mut self, number: u64, report: Option<Report>, noise: &str, asked: bool) {
         let Some(shell) = &self.shell else { return };
-        let own = format!("/proc/{}/fd/", std::process::id());
-        let complaint = noise.lines().rfind(|line| line.contains(&own) && !line.starts_with(['+', ' ']));
-        match (report, complaint) {
-            (_, Some(complaint)) => {
-                let reason = complaint.rsplit(": ").next().unwrap_or_default();
-                let what =
-                    format!("the shell could not open this command's streams ({reason}), so it did not run");
-                self.give_up_shell(number, what);
-            }
-            (Some(report), None) => {
+        if self.is_engine_failure(noise) {
+            self.run_in_new_shell(number);
+            return;
+        }
+        match report {
+            Some(report) => {
                 self.note_cwd(number, report.cwd);
                 let status = self.true_status(number, report.status);
                 self.finish(number, End::Status(status));
-                if self.ending.is_none() {
+                if report.flags.contains('n') && self.ending.is_none() {
+                    // `set -n`: it would answer everything and run nothing.
+                    self.abandon_shell("the command before had switched the shell's execution off (set -n)");
+                } else if self.ending.is_none() && !asked && self.is_plain(number) {
+                    self.last_status = status;
+                    self.unrecorded.extend(self.execs.get(&number).map(|exec| exec.spec.command.clone()));
+                } else if self.ending.is_none() {
                     self.settle(Some(number), status, asked);
                 }
             }
-            (None, None) if !asked => {
+            None if !asked => {
                 let line = shell.dialect.query_line(shell.nonce());
                 self.stage = Stage::Asking { exec: number };
                 self.say(Some(line));
             }
-            (None, None) => {
+            None => {
                 self.give_up_shell(number, "the shell would not tell the status of this command".to_owned())
             }
         }
     }
 
-    /// The shell cannot be worked with any more: the command is over, the next one gets a new shell.
-    fn give_up_shell(&mut self, number: u64, what: String) {
+    /// Whether the shell's state after the command is the state before it.
+    fn is_plain(&self, number: u64) -> bool {
+        self.baseline.is_some()
+            && self.unrecorded.len() < UNRECORDED
+            && self.execs.get(&number).is_some_and(|exec| {
+                exec.spec.env.is_empty()
+                    && exec.spec.working_dir.is_none()
+                    && plain::leaves_state_alone(&exec.spec.command, &self.snapshot)
+            })
+    }
+
+    /// Whether our own line could not run: then nothing of the user's text has.
+    fn is_engine_failure(&self, noise: &str) -> bool {
+        let Some(shell) = &self.shell else { return false };
+        let own = format!("/proc/{}/fd/", std::process::id());
+        let name = format!("{}: ", self.spec.shell.rsplit('/').next().unwrap_or_default());
+        let mut complaints = noise.lines().filter(|line| line.starts_with(&name));
+        complaints.any(|line| line.contains(&own) || shell.dialect.is_own_failure(line))
+    }
+
+    /// The shell is beyond use (no descriptors, no builtins): a new one runs the command, for the first time.
+    fn run_in_new_shell(&mut self, number: u64) {
+        let Some(exec) = self.execs.get_mut(&number) else { return };
+        exec.outputs = [None, None];
+        if exec.retried {
+            self.give_up_shell(
+                number,
+                "the shell could not run this command, nor could a new one".to_owned(),
+            );
+            return;
+        }
+        exec.retried = true;
+        exec.phase = Phase::Queued { until: Instant::now() + PATIENCE * 2 };
+        self.queue.push_front(number);
+        self.command_count -= 1;
+        self.abandon_shell("the shell could not run commands any more");
+    }
+
+    /// Ends a shell that is of no use; the next command gets a new one.
+    fn abandon_shell(&mut self, why: &str) {
         if let Some(shell) = self.shell.take() {
             // Reaped like any other child.
             rustix::process::kill_process(shell.pid, Signal::KILL).ok();
         }
         self.stage = Stage::Dead;
+        self.stage_deadline = None;
+        self.shell_note = Some(why.to_owned());
+    }
+
+    /// It is stuck in a line of ours: in a hook or a function of the user's that never ends.
+    fn on_stuck_shell(&mut self) {
+        self.stage_deadline = None;
+        match self.running_number() {
+            Some(number) => {
+                self.give_up_shell(number, "the shell would not tell the status of this command".to_owned())
+            }
+            None => self.abandon_shell("the shell did not answer after the command before"),
+        }
+        self.advance();
+    }
+
+    /// The shell cannot be worked with any more: the command is over, the next one gets a new shell.
+    fn give_up_shell(&mut self, number: u64, what: String) {
+        self.abandon_shell("");
+        self.shell_note = None;
         self.finish(number, End::Unknown(what));
         self.shell_note = Some("the shell was replaced after the command before".to_owned());
     }
@@ -208,8 +276,9 @@ impl Host {
         if self.execs.get(&number).is_some_and(|exec| exec.spec.working_dir.is_some()) {
             return;
         }
-        // With prompt expansion switched off the shell tells the words instead of the place.
-        if told.starts_with('/') {
+        // With prompt expansion switched off the shell tells the words instead of the
+        // place, and zsh escapes what it cannot print.
+        if told.starts_with('/') && !told.contains('\\') {
             self.cwd = told;
         } else if let Some(cwd) = self.shell.as_ref().and_then(|shell| cwd_of(shell.pid)) {
             self.cwd = cwd;
@@ -331,10 +400,15 @@ impl Host {
     /// Asks the shell to put back what held for one command and to print its state.
     fn settle(&mut self, number: Option<u64>, status: i32, prompt_back: bool) {
         self.last_status = status;
+        let unrecorded = std::mem::take(&mut self.unrecorded);
         let exec = number.and_then(|number| self.execs.get(&number));
         let Some(shell) = &self.shell else { return };
         let script = shell.dialect.settle_script(&Settle {
-            history: exec.map(|exec| exec.spec.command.as_str()),
+            history: unrecorded
+                .iter()
+                .chain(exec.map(|exec| &exec.spec.command))
+                .map(String::as_str)
+                .collect(),
             cwd_back: exec.and_then(|exec| exec.spec.working_dir.as_ref()).map(|_| self.cwd.as_str()),
             env_back: exec.map(|exec| exec.spec.env.keys().map(String::as_str).collect()).unwrap_or_default(),
             state: &self.snapshot,
@@ -347,7 +421,8 @@ impl Host {
             return;
         };
         let line = shell.dialect.settle_line(&script.path(), &dump.path(), false);
-        self.stage = Stage::Settling(Settling { script, dump, uncovered: false });
+        self.stage =
+            Stage::Settling(Settling { script, dump, uncovered: false, after_command: number.is_some() });
         self.say(Some(line));
     }
 
@@ -367,7 +442,11 @@ impl Host {
                 self.stage = Stage::Settling(Settling { uncovered: true, ..settling });
                 self.say(Some(line));
             }
-            // The last good snapshot stays.
+            // It has lost the words for it: the last good snapshot goes into a new shell.
+            None if settling.after_command => {
+                self.abandon_shell("the command before had left the shell unusable")
+            }
+            // A shell that never could is used without.
             None => {}
         }
     }
@@ -380,6 +459,7 @@ impl Host {
                 let scripts =
                     self.baseline.as_ref().map(|baseline| self.snapshot.differs_from(baseline).scripts());
                 self.shell = Some(shell);
+                self.stage_deadline = Some(Instant::now() + PATIENCE);
                 self.restarts += 1;
                 self.stage = Stage::Starting { scripts: scripts.unwrap_or_default().into(), current: None };
                 let why = self.shell_note.take().unwrap_or_else(|| "the shell had ended".to_owned());
@@ -417,6 +497,7 @@ impl Host {
 
     fn on_shell_ended(&mut self, status: WaitStatus) {
         self.shell = None;
+        self.stage_deadline = None;
         let stage = std::mem::replace(&mut self.stage, Stage::Dead);
         match stage {
             Stage::Running(exec) | Stage::Asking { exec } => {
@@ -461,6 +542,9 @@ impl Host {
                 }
                 Some(Phase::Finished { .. }) | None => {}
             }
+        }
+        if self.stage_deadline.is_some_and(|at| at <= now) {
+            self.on_stuck_shell();
         }
         if self.terminal_quiet_at.is_some_and(|at| at <= now) {
             self.on_terminal_quiet();
@@ -511,7 +595,10 @@ impl Host {
         for process in tree::job(shell_pid, foreground) {
             tree::signal(&process, signal);
         }
-        rustix::process::kill_process(shell.pid, Signal::INT).ok();
+        // A shell whose job dies of INT stops by itself; a second INT would hit its next line.
+        if foreground == shell_pid || signal != Signal::INT {
+            rustix::process::kill_process(shell.pid, Signal::INT).ok();
+        }
         // A job that was stopped dies of its signal only when it goes on.
         if foreground != shell_pid {
             for process in tree::job(shell_pid, foreground) {

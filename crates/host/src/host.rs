@@ -49,6 +49,8 @@ pub(crate) struct Settling {
     pub(crate) script: Held,
     pub(crate) dump: Held,
     pub(crate) uncovered: bool,
+    /// After a command, not after a start.
+    pub(crate) after_command: bool,
 }
 
 #[derive(Debug)]
@@ -56,6 +58,8 @@ pub(crate) struct Host {
     pub(crate) spec: SessionSpec,
     pub(crate) shell: Option<Shell>,
     pub(crate) stage: Stage,
+    /// When an engine line that is not a command must be done.
+    pub(crate) stage_deadline: Option<Instant>,
     pub(crate) execs: BTreeMap<u64, Exec>,
     pub(crate) queue: VecDeque<u64>,
     pub(crate) next_number: u64,
@@ -65,6 +69,8 @@ pub(crate) struct Host {
     pub(crate) snapshot: Snapshot,
     pub(crate) cwd: String,
     pub(crate) last_status: i32,
+    /// Commands that left the state alone and are not in the shell's history yet.
+    pub(crate) unrecorded: Vec<String>,
     pub(crate) command_count: u64,
     pub(crate) restarts: u64,
     /// To be told with the next result.
@@ -146,6 +152,7 @@ impl Host {
         let now = Instant::now();
         Ok(Host {
             shell: Some(shell),
+            stage_deadline: Some(now + crate::engine::PATIENCE),
             stage: Stage::Starting { scripts: VecDeque::new(), current: None },
             execs: BTreeMap::new(),
             queue: VecDeque::new(),
@@ -156,6 +163,7 @@ impl Host {
             snapshot: Snapshot::default(),
             cwd: spec.working_dir.clone(),
             last_status: 0,
+            unrecorded: Vec::new(),
             command_count: 0,
             restarts: 0,
             shell_note: None,
@@ -215,7 +223,7 @@ impl Host {
             // The shell's word before the news that it is back: both are read then.
             add(Source::Status, shell.status.as_fd(), PollFlags::IN);
             add(Source::Terminal, shell.terminal.as_fd(), PollFlags::IN);
-            if !shell.control.is_free() {
+            if !shell.control.is_quiet() {
                 add(Source::Control, shell.control.as_fd(), PollFlags::OUT);
             }
         }
@@ -278,8 +286,12 @@ impl Host {
             },
             Phase::Finished { .. } => None,
         });
-        let session =
-            [self.terminal_quiet_at, self.ending.as_ref().map(|ending| ending.next), self.idle_deadline()];
+        let session = [
+            self.stage_deadline,
+            self.terminal_quiet_at,
+            self.ending.as_ref().map(|ending| ending.next),
+            self.idle_deadline(),
+        ];
         execs.chain(session.into_iter().flatten()).min()
     }
 

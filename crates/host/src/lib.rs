@@ -38,9 +38,17 @@ fn start() -> io::Result<()> {
     // A session of its own: the daemon's terminal and process group do not reach it.
     // It fails only for a group leader, which a fresh child is not.
     rustix::process::setsid().ok();
-    let first = UnixStream::from(rustix::io::dup(rustix::stdio::stdin())?);
-    let null = rustix::fs::open(c"/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())?;
+    close_foreign_descriptors();
+    let first = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
+    let null = rustix::fs::open(c"/dev/null", flags, rustix::fs::Mode::empty())?;
     rustix::stdio::dup2_stdin(&null)?;
-    rustix::io::fcntl_setfd(&first, rustix::io::FdFlags::CLOEXEC)?;
     host::Host::create(first)?.run()
+}
+
+/// What the daemon's own parent left open would live on here for days: somebody's
+/// pipe that never ends, somebody's lock that is never released.
+fn close_foreign_descriptors() {
+    // SAFETY: nothing in this process has opened a descriptor above 2 yet.
+    unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
 }

@@ -89,7 +89,7 @@ impl Host {
         Fault::new(Code::ExecNotFound, format!("the command {id} {why}; exec.list tells which are there"))
     }
 
-    fn on_run(&mut self, requester: Requester, run: RunSpec) -> Result<Option<FromHost>, Fault> {
+    fn on_run(&mut self, requester: Requester, mut run: RunSpec) -> Result<Option<FromHost>, Fault> {
         if self.ending.is_some() {
             return Err(Fault::new(Code::SessionTerminated, "the session is ending"));
         }
@@ -100,6 +100,12 @@ impl Host {
         }
         if run.tty {
             return Err(Fault::invalid("commands on a terminal (`tty`) are not in this version"));
+        }
+        if let Some(dir) = &mut run.working_dir {
+            if !dir.is_empty() && !dir.starts_with('/') {
+                *dir = format!("{}/{dir}", self.cwd.trim_end_matches('/'));
+            }
+            check_dir(dir)?;
         }
         let busy = self.running_number().is_some() || !self.queue.is_empty();
         if busy && !run.background && run.wait_ms == 0 {
@@ -169,6 +175,7 @@ impl Host {
             text: None,
             requester: Some(requester),
             notes: Vec::new(),
+            retried: false,
             writes: VecDeque::new(),
             terminal: Vec::new(),
             waiting: None,
@@ -353,4 +360,14 @@ impl Host {
             None => Err(Fault::new(Code::ResourcePressure, "no new shell could be started")),
         }
     }
+}
+
+fn check_dir(dir: &str) -> Result<(), Fault> {
+    let problem = match std::fs::metadata(dir) {
+        Ok(meta) if meta.is_dir() => return Ok(()),
+        Ok(_) => "is not a directory".to_owned(),
+        Err(error) => format!("cannot be used: {error}"),
+    };
+    let fault = Fault::invalid(format!("param `working_dir`: {dir:?} {problem}; the command did not run"));
+    Err(fault.with_details(serde_json::json!({ "field": "working_dir" })))
 }

@@ -36,6 +36,8 @@ pub struct Exec {
     pub text: Option<Held>,
     pub requester: Option<Requester>,
     pub notes: Vec<String>,
+    /// The first shell could not run it.
+    pub retried: bool,
     /// Ids of writes that were applied, newest last.
     pub writes: VecDeque<String>,
     /// What it wrote to its controlling terminal, and whether it waits there.

@@ -1,8 +1,10 @@
 //! bash: the reference dialect.
 //!
-//! The text runs by `eval`, not by sourcing: traps stay the user's, `BASH_SOURCE`
-//! and `FUNCNAME` are empty, errors read as in a terminal. `LINENO` is put to 1 by
-//! the arithmetic in a redirection, which leaves `$?` alone.
+//! The text is sourced: no notices of jobs, `return` works, a syntax error is status
+//! 2. Where sourcing would show, it runs by `eval` instead: when the user has traps
+//! on DEBUG or RETURN, which sourcing hides or sets off, and when the text asks where
+//! it comes from. `LINENO` is then put to 1 by the arithmetic in a redirection, which
+//! leaves `$?` alone.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +12,7 @@ use super::dialect::{
     Dialect, Launch, SAVED_PROMPT, SEPARATOR, Settle, beside_text, is_plain_name, is_special,
 };
 use super::quote::{ansi, single};
-use super::snapshot::{Entries, Snapshot, split_entries, split_functions};
+use super::snapshot::{Entries, Snapshot, Traps, split_entries, split_functions};
 
 /// bash is slow with long quoted words; from here on a file (and a fork) is cheaper.
 const INLINE_TEXT: usize = 800;
@@ -33,24 +35,20 @@ impl Dialect for Bash {
 
     fn init_line(&self, nonce: &str) -> String {
         let opening = super::prompt::opening(nonce);
-        format!(" PS1='{opening}$?;$-;${{PWD-}}\x07' PS2=; \\set +o history; \\unset HISTFILE\n")
+        format!(
+            " PS1='{opening}$?;$-;${{PWD-}}\x07' PS2=; \\set +o history; \\unset HISTFILE; \\history -c\n"
+        )
     }
 
     fn run_line(&self, launch: &Launch<'_>) -> String {
-        let words = Words::for_state(launch.state);
-        let text = match (&words.prelude, launch.text.len() <= INLINE_TEXT) {
-            (Some(prelude), _) => ansi(&format!("{prelude}{}\n", launch.text)),
-            (None, true) => ansi(&format!("{}\n", launch.text)),
-            (None, false) => format!("\"$(<{})\"$'\\n'", launch.text_path),
-        };
         let cwd = launch.cwd.map(|dir| format!("\\builtin cd -- {} && ", ansi(dir))).unwrap_or_default();
         let env: String = launch.env.iter().map(|(name, value)| format!("{name}={} ", ansi(value))).collect();
-        let first_line = 1 - words.prelude.as_ref().map_or(0, |prelude| prelude.matches('\n').count() as i64);
-        let (dir, stdout) = launch.stdout.rsplit_once('/').unwrap_or(("", launch.stdout));
-        format!(
-            " {}{cwd}{env}{} {text} <{} >|{dir}/$((LINENO={first_line},{stdout})) 2>|{}\n",
-            words.uncover, words.eval, launch.stdin, launch.stderr
-        )
+        let words = Words::for_state(launch.state);
+        if !words.is_plain() || asks_for_its_source(launch.text) {
+            return eval_line(launch, &words, &format!("{cwd}{env}"));
+        }
+        let Launch { text_path, stdin, stdout, stderr, .. } = launch;
+        format!(" {cwd}{env}{} {text_path} <{stdin} >|{stdout} 2>|{stderr}\n", words.dot)
     }
 
     fn query_line(&self, nonce: &str) -> String {
@@ -64,10 +62,14 @@ impl Dialect for Bash {
             script.push_str(&format!("PS1=${SAVED_PROMPT}\nbuiltin unset {SAVED_PROMPT}\n"));
         }
         if let Some(dir) = settle.cwd_back {
-            script.push_str(&format!("builtin cd -- {}\n", single(dir)));
+            script.push_str(&format!(
+                "builtin cd -- {}\n{}\n",
+                single(dir),
+                settle.state.old_dir.as_deref().unwrap_or("unset OLDPWD")
+            ));
         }
-        if let Some(text) =
-            settle.history.map(|text| text.trim_end_matches('\n')).filter(|text| !text.is_empty())
+        for text in
+            settle.history.iter().map(|text| text.trim_end_matches('\n')).filter(|text| !text.is_empty())
         {
             script.push_str(&format!("builtin history -s -- {}\n", single(text)));
         }
@@ -83,10 +85,11 @@ impl Dialect for Bash {
         // The left side of `&&` may fail without ERR traps or `set -e` noticing.
         let body = if uncover {
             format!(
-                "( \\typeset -f; \\unset -f . source eval builtin command declare typeset printf return history cd; \\. {script} )"
+                "( \\typeset -f; \\unset -f . source eval builtin command declare typeset printf return history cd trap alias; \\trap -p; \\. {script} )"
             )
         } else {
-            format!("\\. {script}")
+            // Inside a sourced file a DEBUG trap would not be listed.
+            format!("{{ \\builtin trap -p; \\. {script}; }}")
         };
         format!(" {body} </dev/null >|{dump} 2>|/dev/null && [[ 1 ]]\n")
     }
@@ -100,7 +103,11 @@ impl Dialect for Bash {
         let (before, variables) = (sections.next()?, sections.next()?);
         let (names, functions, aliases) = (sections.next()?, sections.next()?, sections.next()?);
         sections.next()?;
-        let mut snapshot = Snapshot { functions: split_functions(functions), ..Snapshot::default() };
+        let mut snapshot = Snapshot {
+            functions: split_functions(functions),
+            traps: read_traps(before),
+            ..Snapshot::default()
+        };
         snapshot.functions.extend(split_functions(before));
         for name in names.lines().filter_map(|line| line.strip_prefix("declare -fx ")) {
             if let Some(function) = snapshot.functions.get_mut(name) {
@@ -124,10 +131,43 @@ impl Dialect for Bash {
         // `eval` of a text with an unterminated quote leaves `$?` as it was (seen in 5.2).
         true
     }
+
+    fn is_own_failure(&self, complaint: &str) -> bool {
+        [
+            ": LINENO: readonly variable",
+            ": eval: command not found",
+            ": .: command not found",
+            ": builtin: command not found",
+        ]
+        .iter()
+        .any(|words| complaint.contains(words))
+    }
+}
+
+/// Whether the text could notice that it is sourced.
+fn asks_for_its_source(text: &str) -> bool {
+    ["BASH_SOURCE", "FUNCNAME", "BASH_LINENO", "caller"].iter().any(|word| text.contains(word))
+}
+
+fn eval_line(launch: &Launch<'_>, words: &Words, before: &str) -> String {
+    let text = match (&words.prelude, launch.text.len() <= INLINE_TEXT) {
+        (Some(prelude), _) => ansi(&format!("{prelude}{}\n", launch.text)),
+        (None, true) => ansi(&format!("{}\n", launch.text)),
+        (None, false) => format!("\"$(<{})\"$'\\n'", launch.text_path),
+    };
+    let first_line = 1 - words.prelude.as_ref().map_or(0, |prelude| prelude.matches('\n').count() as i64);
+    let (dir, stdout) = launch.stdout.rsplit_once('/').unwrap_or(("", launch.stdout));
+    format!(
+        " {}{before}{} {text} <{} >|{dir}/$((LINENO={first_line},{stdout})) 2>|{}\n",
+        words.uncover, words.eval, launch.stdin, launch.stderr
+    )
 }
 
 /// The words that still mean what we mean, whatever functions the user has defined.
+#[derive(Debug, Default)]
 struct Words {
+    /// How to source a file; empty if that would be noticed or cannot be done.
+    dot: &'static str,
     eval: &'static str,
     uncover: String,
     /// Definitions to put back in front of the user's text.
@@ -135,24 +175,41 @@ struct Words {
 }
 
 impl Words {
+    fn is_plain(&self) -> bool {
+        !self.dot.is_empty()
+    }
+
     fn for_state(state: &Snapshot) -> Words {
         let taken = |name: &str| state.functions.contains_key(name);
         let posix = state.options.get("posix").is_some_and(|option| option.starts_with("set -o"));
-        let plain = |eval| Words { eval, uncover: String::new(), prelude: None };
-        if posix && !taken("command") {
-            // In POSIX mode only `command` keeps assignments before eval temporary.
-            return plain("\\command eval");
+        let dot = match (taken("."), taken("builtin"), taken("command")) {
+            _ if state.traps == Traps::AroundSource => "",
+            // In POSIX mode only `command` keeps assignments before a special builtin temporary.
+            (_, _, false) if posix => "\\command .",
+            (false, _, _) => "\\.",
+            (true, false, _) => "\\builtin .",
+            (true, true, false) => "\\command .",
+            (true, true, true) => "",
+        };
+        let (eval, uncover, prelude) = match (taken("eval"), taken("builtin"), taken("command")) {
+            (_, _, false) if posix => ("\\command eval", "", None),
+            (false, _, _) => ("\\eval", "", None),
+            (true, false, _) => ("\\builtin eval", "", None),
+            (true, true, false) => ("\\command eval", "", None),
+            (true, true, true) => ("\\eval", "\\unset -f eval; ", state.functions.get("eval").cloned()),
+        };
+        Words { dot, eval, uncover: uncover.to_owned(), prelude }
+    }
+}
+
+fn read_traps(listing: &str) -> Traps {
+    let mut traps = listing.lines().filter(|line| line.starts_with("trap -- ")).peekable();
+    match traps.peek() {
+        None => Traps::None,
+        Some(_) if listing.lines().any(|line| line.ends_with(" DEBUG") || line.ends_with(" RETURN")) => {
+            Traps::AroundSource
         }
-        match (taken("eval"), taken("builtin"), taken("command")) {
-            (false, _, _) => plain("\\eval"),
-            (true, false, _) => plain("\\builtin eval"),
-            (true, true, false) => plain("\\command eval"),
-            (true, true, true) => Words {
-                eval: "\\eval",
-                uncover: "\\unset -f eval; ".into(),
-                prelude: state.functions.get("eval").cloned(),
-            },
-        }
+        Some(_) => Traps::Some,
     }
 }
 
@@ -175,6 +232,12 @@ fn read_variable(snapshot: &mut Snapshot, entry: &str) {
             );
         }
         _ => {}
+    }
+    if name == "OLDPWD" && value.is_some() {
+        snapshot.old_dir = Some(entry.to_owned());
+    }
+    if flags.contains('r') {
+        snapshot.readonly.insert(name.to_owned());
     }
     if flags.contains('r') || is_special(name) || !is_plain_name(name) {
         return;

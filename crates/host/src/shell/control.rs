@@ -27,6 +27,8 @@ enum State {
     Line { rest: Vec<u8> },
     /// The blank behind the line is in the pipe.
     Blank,
+    /// Nobody reads any more: the shell has become another program, or is ending.
+    Deaf,
 }
 
 impl Control {
@@ -43,8 +45,14 @@ impl Control {
         Ok((Control { pipe: write, state: State::Free }, read))
     }
 
-    pub fn is_free(&self) -> bool {
-        matches!(self.state, State::Free)
+    /// Whether there is nothing to wait for.
+    pub fn is_quiet(&self) -> bool {
+        matches!(self.state, State::Free | State::Deaf)
+    }
+
+    /// The shell does not read its input any more; its end will be an event of its own.
+    pub fn give_up(&mut self) {
+        self.state = State::Deaf;
     }
 
     /// Hands a line to the shell. Only while it is free.
@@ -70,7 +78,7 @@ impl Control {
     /// The kernel says that the pipe is empty. True if the shell asks for a new line.
     pub fn on_writable(&mut self) -> io::Result<bool> {
         match &self.state {
-            State::Free => Ok(false),
+            State::Free | State::Deaf => Ok(false),
             State::Line { rest } if !rest.is_empty() => self.write_on().map(|_| false),
             State::Line { .. } => {
                 rustix::io::write(&self.pipe, b" ")?;

@@ -29,7 +29,8 @@ pub struct Launch<'a> {
 /// remember the text in the history, print the state.
 #[derive(Debug)]
 pub struct Settle<'a> {
-    pub history: Option<&'a str>,
+    /// Texts that are to be in the history, oldest first.
+    pub history: Vec<&'a str>,
     pub cwd_back: Option<&'a str>,
     pub env_back: BTreeSet<&'a str>,
     pub state: &'a Snapshot,
@@ -58,8 +59,13 @@ pub trait Dialect: std::fmt::Debug {
     fn read_dump(&self, dump: &str) -> Option<Snapshot>;
     /// A command line for text beside the shell: arguments after the program.
     fn background_arguments(&self, text: &str, env: &BTreeMap<String, String>, prelude: &str) -> Vec<String>;
-    /// True if `status` may be stale because the text did not parse; only then is it checked.
+    /// True if a status may be stale because the text did not parse; only then is it checked.
     fn may_hide_syntax_error(&self) -> bool;
+    /// True if the shell says that our own line, not the user's text, could not run.
+    fn is_own_failure(&self, complaint: &str) -> bool {
+        let _ = complaint;
+        false
+    }
 }
 
 pub fn of(kind: wire::Dialect) -> &'static dyn Dialect {

@@ -8,6 +8,7 @@
 mod bash;
 pub mod control;
 pub mod dialect;
+pub mod plain;
 pub mod prompt;
 pub mod quote;
 mod sh;

@@ -9,7 +9,7 @@ use super::dialect::{
     Dialect, Launch, SAVED_PROMPT, SEPARATOR, Settle, beside_text, is_plain_name, is_special,
 };
 use super::quote::single;
-use super::snapshot::{Snapshot, split_entries};
+use super::snapshot::{Snapshot, Traps, split_entries};
 
 const NEVER_SET: &[&str] = &["interactive", "monitor", "noexec", "stdin", "vi", "emacs", "nolog", "debug"];
 
@@ -53,11 +53,15 @@ impl Dialect for Sh {
             script.push_str(&format!("PS1=${SAVED_PROMPT}\nunset {SAVED_PROMPT}\n"));
         }
         if let Some(dir) = settle.cwd_back {
-            script.push_str(&format!("command cd -- {}\n", single(dir)));
+            script.push_str(&format!(
+                "command cd -- {}\n{}\n",
+                single(dir),
+                settle.state.old_dir.as_deref().unwrap_or("unset OLDPWD")
+            ));
         }
         let mark = "command printf '\\36\\n'\n";
         script.push_str(&format!(
-            "{mark}set\n{mark}export -p\n{mark}readonly -p\n{mark}command alias\n{mark}set +o\n{mark}return {}\n",
+            "trap\n{mark}set\n{mark}export -p\n{mark}readonly -p\n{mark}command alias\n{mark}set +o\n{mark}return {}\n",
             settle.status
         ));
         script
@@ -73,7 +77,7 @@ impl Dialect for Sh {
 
     fn read_dump(&self, dump: &str) -> Option<Snapshot> {
         let mut sections = dump.split(SEPARATOR);
-        sections.next()?;
+        let before = sections.next()?;
         let (variables, exported, readonly) = (sections.next()?, sections.next()?, sections.next()?);
         let (aliases, options) = (sections.next()?, sections.next()?);
         sections.next()?;
@@ -84,15 +88,20 @@ impl Dialect for Sh {
             entries.map(|entry| entry.split('=').next().unwrap_or_default().to_owned()).collect()
         };
         let readonly = names(readonly, "readonly ");
-        let mut snapshot = Snapshot { exported: names(exported, "export "), ..Snapshot::default() };
+        let traps = if before.contains("trap -- ") { Traps::Some } else { Traps::None };
+        let mut snapshot = Snapshot { exported: names(exported, "export "), traps, ..Snapshot::default() };
         for entry in split_entries(variables) {
             let Some((name, _)) = entry.split_once('=') else { continue };
+            if name == "OLDPWD" {
+                snapshot.old_dir = Some(entry.to_owned());
+            }
             if is_special(name) || !is_plain_name(name) || readonly.contains(name) {
                 continue;
             }
             let export = if snapshot.exported.contains(name) { "export " } else { "" };
             snapshot.variables.insert(name.to_owned(), format!("{export}{entry}"));
         }
+        snapshot.readonly = readonly;
         for entry in split_entries(aliases) {
             if let Some((name, _)) = entry.split_once('=') {
                 snapshot.aliases.insert(name.to_owned(), format!("alias {entry}"));

@@ -17,7 +17,23 @@ pub struct Snapshot {
     /// Option name to the command that sets it as it is.
     pub options: Entries,
     pub exported: BTreeSet<String>,
+    /// Never restored, and not missing either.
+    pub readonly: BTreeSet<String>,
     pub umask: String,
+    /// How the shell's previous directory is set again.
+    pub old_dir: Option<String>,
+    /// The user has set traps: code of theirs runs around every command.
+    pub traps: Traps,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Traps {
+    #[default]
+    None,
+    /// Some, but none that sourcing a file would hide or set off.
+    Some,
+    /// DEBUG or RETURN of bash.
+    AroundSource,
 }
 
 /// Splits shell source into entries: a newline outside quotes ends one.
@@ -94,7 +110,8 @@ impl Snapshot {
                 .map(|(_, text)| text.as_str())
                 .collect()
         }
-        let gone = baseline.variables.keys().filter(|name| !self.variables.contains_key(*name));
+        let there = |name: &String| self.variables.contains_key(name) || self.readonly.contains(name);
+        let gone = baseline.variables.keys().filter(|name| !there(name));
         Difference {
             variables: changed(&self.variables, &baseline.variables),
             unset: gone.cloned().collect(),

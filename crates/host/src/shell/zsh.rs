@@ -6,7 +6,7 @@ use super::dialect::{
     Dialect, Launch, SAVED_PROMPT, SEPARATOR, Settle, beside_text, is_plain_name, is_special,
 };
 use super::quote::{ansi, single};
-use super::snapshot::{Snapshot, split_entries, split_functions};
+use super::snapshot::{Snapshot, Traps, split_entries, split_functions};
 
 /// Options that would end, blind or disturb the restored shell, or belong to the engine.
 const NEVER_SET: &[&str] = &[
@@ -30,12 +30,16 @@ const NEVER_SET: &[&str] = &[
     "globalrcs",
 ];
 
+/// Reading `RANDOM` draws a number; these patterns name every other parameter.
+const ALL_BUT_RANDOM: &str =
+    "'[^R]*' R 'R[^A]*' RA 'RA[^N]*' RAN 'RAN[^D]*' RAND 'RAND[^O]*' RANDO 'RANDO[^M]*' 'RANDOM?*'";
+
 #[derive(Debug)]
 pub struct Zsh;
 
 impl Dialect for Zsh {
     fn arguments(&self, rc: bool) -> &'static [&'static str] {
-        if rc { &["-i", "+Z"] } else { &["-f", "-i", "+Z"] }
+        if rc { &["-i", "+Z", "-o", "histignorespace"] } else { &["-f", "-i", "+Z", "-o", "histignorespace"] }
     }
 
     fn start_env(&self) -> &'static [(&'static str, &'static str)] {
@@ -44,7 +48,7 @@ impl Dialect for Zsh {
 
     fn init_line(&self, nonce: &str) -> String {
         format!(
-            " \\unsetopt promptsp promptcr; \\setopt histignorespace; HISTSIZE=1000 PS2= RPS1= PS1=$'\\e_trl;{nonce};%?;;%/\\a'\n"
+            " \\unsetopt promptsp promptcr checkjobs hup; \\setopt rmstarsilent; HISTSIZE=1000 PS2= RPS1= PS1=$'\\e_trl;{nonce};%?;;%/\\a'\n"
         )
     }
 
@@ -71,7 +75,7 @@ impl Dialect for Zsh {
         let (untrace, trace) =
             if traced { ("{ \\unsetopt xtrace } 2>|/dev/null; ", "\\setopt xtrace;") } else { ("", "") };
         format!(
-            " {untrace}{uncover}{env}{cwd}{eval} {}\"$(<{})\" <{} >|{} 2>|{}\n",
+            " {untrace}{uncover}{env}{cwd}{eval} {}\"$(<{})\"$'\\n' <{} >|{} 2>|{}\n",
             if prelude.is_empty() && trace.is_empty() {
                 String::new()
             } else {
@@ -94,7 +98,11 @@ impl Dialect for Zsh {
             script.push_str(&format!("PS1=${SAVED_PROMPT}\nbuiltin unset {SAVED_PROMPT}\n"));
         }
         if let Some(dir) = settle.cwd_back {
-            script.push_str(&format!("builtin cd -- {}\n", single(dir)));
+            script.push_str(&format!(
+                "builtin cd -- {}\n{}\n",
+                single(dir),
+                settle.state.old_dir.as_deref().unwrap_or("unset OLDPWD")
+            ));
         }
         for name in &settle.env_back {
             script.push_str(&format!("builtin unset {name}\n"));
@@ -102,14 +110,14 @@ impl Dialect for Zsh {
                 script.push_str(&format!("{entry}\n"));
             }
         }
-        if let Some(text) =
-            settle.history.map(|text| text.trim_end_matches('\n')).filter(|text| !text.is_empty())
+        for text in
+            settle.history.iter().map(|text| text.trim_end_matches('\n')).filter(|text| !text.is_empty())
         {
             script.push_str(&format!("builtin print -sr -- {}\n", single(text)));
         }
         let mark = "builtin printf '\\36\\n'\n";
         script.push_str(&format!(
-            "{mark}builtin typeset -p\n{mark}builtin typeset -f\n{mark}builtin alias -L\n{mark}builtin set +o\n{mark}"
+            "{mark}builtin typeset -pm {ALL_BUT_RANDOM}\n{mark}builtin typeset -f\n{mark}builtin alias -L\n{mark}builtin set +o\n{mark}"
         ));
         script.push_str(&format!("builtin return {}\n", settle.status));
         script
@@ -121,7 +129,7 @@ impl Dialect for Zsh {
                 "( \\typeset -f; \\unset -f . source eval builtin typeset alias set printf return print cd; \\. {script} )"
             )
         } else {
-            format!("\\. {script}")
+            format!("{{ \\builtin trap; \\. {script} }}")
         };
         format!(" {body} </dev/null >|{dump} 2>|/dev/null && [[ -n 1 ]]\n")
     }
@@ -136,7 +144,8 @@ impl Dialect for Zsh {
         let (variables, functions) = (sections.next()?, sections.next()?);
         let (aliases, options) = (sections.next()?, sections.next()?);
         sections.next()?;
-        let mut snapshot = Snapshot { functions: split_functions(functions), ..Snapshot::default() };
+        let traps = if before.contains("trap -- ") { Traps::Some } else { Traps::None };
+        let mut snapshot = Snapshot { functions: split_functions(functions), traps, ..Snapshot::default() };
         snapshot.functions.extend(split_functions(before));
         snapshot.functions.retain(|_, body| !body.contains("builtin autoload -X"));
         for entry in split_entries(variables) {
@@ -165,6 +174,10 @@ impl Dialect for Zsh {
     fn may_hide_syntax_error(&self) -> bool {
         false
     }
+
+    fn is_own_failure(&self, complaint: &str) -> bool {
+        complaint.ends_with("command not found: eval") || complaint.ends_with("command not found: builtin")
+    }
 }
 
 /// One line of `typeset -p`: `typeset [-FLAGS…] NAME=VALUE` or `export NAME=VALUE`.
@@ -181,6 +194,12 @@ fn read_variable(snapshot: &mut Snapshot, entry: &str) {
     let (flags, names): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| word.starts_with('-'));
     let Some(name) = names.first() else { return };
     let flag = |letter: char| flags.iter().any(|word| word.contains(letter));
+    if *name == "OLDPWD" {
+        snapshot.old_dir = Some(entry.to_owned());
+    }
+    if flag('r') {
+        snapshot.readonly.insert((*name).to_owned());
+    }
     if flag('r') || is_special(name) || !is_plain_name(name) {
         return;
     }
