@@ -108,12 +108,10 @@ fn join(source: Source, ranges: &mut [Range], encoding: Encoding) -> Vec<u8> {
     joined
 }
 
-/// The line that stands for the bytes between the two offsets.
+/// The line that stands for the bytes between the two offsets. It always has a newline
+/// of its own before and after it, so that head and tail can be told from it exactly.
 fn leave_out(joined: &mut Vec<u8>, source: Source, from: u64, to: u64) {
-    let mut line = String::new();
-    if joined.last().is_some_and(|byte| *byte != b'\n') {
-        line.push('\n');
-    }
+    let mut line = String::from("\n");
     let Source { exec, stream, dropped, .. } = source;
     let count = to - from;
     let written = if dropped >= count {
@@ -173,7 +171,7 @@ mod tests {
                 &[(0, b"head\n"), (95, b"tail\n")],
                 100,
                 0,
-                format!("head\n… 90 bytes left out{hint} 5 …\ntail\n"),
+                format!("head\n\n… 90 bytes left out{hint} 5 …\ntail\n"),
             ),
             (
                 &[(0, b"head"), (95, b"tail\n")],
@@ -181,18 +179,18 @@ mod tests {
                 0,
                 format!("head\n… 91 bytes left out{hint} 4 …\ntail\n"),
             ),
-            (&[(0, b"head\n")], 100, 0, format!("head\n… 95 bytes left out{hint} 5 …\n")),
+            (&[(0, b"head\n")], 100, 0, format!("head\n\n… 95 bytes left out{hint} 5 …\n")),
             (
                 &[(0, b"h\n"), (99, b"t")],
                 100,
                 97,
-                "h\n… 97 bytes left out; they are no longer kept …\nt".into(),
+                "h\n\n… 97 bytes left out; they are no longer kept …\nt".into(),
             ),
             (
                 &[(0, b"h\n"), (99, b"t")],
                 100,
                 7,
-                format!("h\n… 97 bytes left out (7 of them no longer kept){hint} 2 …\nt"),
+                format!("h\n\n… 97 bytes left out (7 of them no longer kept){hint} 2 …\nt"),
             ),
             (&[], 100, 0, String::new()),
             // Characters at the inner edges are taken out whole.
