@@ -24,6 +24,8 @@ use crate::link::{GreetError, Greeted, greet};
 /// A host starts in milliseconds; on a machine that is out of breath it takes longer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+const SEND_BUFFER: usize = 512 * 1024;
+
 /// A new host that has its session.
 #[derive(Debug)]
 pub(crate) struct Born {
@@ -35,6 +37,10 @@ pub(crate) struct Born {
 pub(crate) async fn start(config: &Config, spec: SessionSpec) -> Result<Born, Fault> {
     let id = spec.session_id;
     let (ours, theirs) = StdUnixStream::pair().map_err(|error| pressure(id, &error))?;
+    for end in [&ours, &theirs] {
+        // Bulk output takes fewer turns; the default is enough to work with.
+        let _ = rustix::net::sockopt::set_socket_send_buffer_size(end, SEND_BUFFER);
+    }
     ours.set_nonblocking(true).map_err(|error| pressure(id, &error))?;
     let stream = UnixStream::from_std(ours).map_err(|error| pressure(id, &error))?;
     let mut child = spawn(config, theirs).map_err(|error| {
