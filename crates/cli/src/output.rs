@@ -65,6 +65,13 @@ pub(crate) fn note(text: &str) {
     say(&format!("{name} {text}"));
 }
 
+/// A note that only somebody who watches needs.
+pub(crate) fn note_to_person(text: &str) {
+    if io::stderr().is_terminal() {
+        note(text);
+    }
+}
+
 /// The lines of a prompt that the line editor does not draw.
 pub(crate) fn above_prompt(text: &str) {
     // A terminal that is gone is told by the read that follows.

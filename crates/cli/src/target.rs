@@ -49,17 +49,31 @@ pub(crate) async fn throw_away(client: &Client, shell: Option<&str>) -> Result<S
     Ok(client.session_create(&creation(None, shell)).await?.session_id)
 }
 
+/// A session that commands can be sent to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    pub(crate) id: SessionId,
+    /// What it ran when we looked.
+    pub(crate) busy_with: Option<ExecId>,
+}
+
+impl Found {
+    fn checked(info: &SessionInfo, shell: Option<&str>) -> Result<Found> {
+        check_shell(info, shell)?;
+        Ok(Found { id: info.session_id, busy_with: info.running })
+    }
+}
+
 /// The session of this name or id; one with a name is made if there is none.
-pub(crate) async fn find_or_make(client: &Client, named: &str, shell: Option<&str>) -> Result<SessionId> {
+pub(crate) async fn find_or_make(client: &Client, named: &str, shell: Option<&str>) -> Result<Found> {
     if let Some(info) = find(client, named).await? {
-        check_shell(&info, shell)?;
-        return Ok(info.session_id);
+        return Found::checked(&info, shell);
     }
     match client.session_create(&creation(Some(named), shell)).await {
-        Ok(created) => Ok(created.session_id),
+        Ok(created) => Ok(Found { id: created.session_id, busy_with: None }),
         // Another client may have made it since we looked.
         Err(error) => match find(client, named).await {
-            Ok(Some(info)) => check_shell(&info, shell).map(|()| info.session_id),
+            Ok(Some(info)) => Found::checked(&info, shell),
             _ => Err(error.into()),
         },
     }

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<u8> {
 
 async fn enter(args: &Args, context: &Context) -> Result<(Arc<Client>, Place)> {
     let client = context.client().await?;
-    let session = target::find_or_make(&client, &args.session, args.shell.as_deref()).await?;
+    let session = target::find_or_make(&client, &args.session, args.shell.as_deref()).await?.id;
     target::refuse_own_session(session)?;
     let info = client.session_info(&SessionParams { session_id: session.to_string() }).await?;
     let label = info.name.unwrap_or_else(|| session.to_string());

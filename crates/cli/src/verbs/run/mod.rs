@@ -117,9 +117,12 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     }
     let session = target::find_or_make(&client, &args.session, args.shell.as_deref()).await?;
     if !args.detach {
-        target::refuse_own_session(session)?;
+        target::refuse_own_session(session.id)?;
+        if let Some(exec) = session.busy_with.filter(|_| !args.no_wait) {
+            output::note_to_person(&format!("session {} is busy with {exec}; waiting for it", args.session));
+        }
     }
-    in_session(args, context, &client, session).await
+    in_session(args, context, &client, session.id).await
 }
 
 async fn in_session(
