@@ -133,7 +133,9 @@ fn ctrl_c_ends_the_command_and_not_the_session() {
     let (mut child, _stdout, line) = begun(&daemon, &["run", "echo up; sleep 30; echo never"]);
     assert_eq!(line, "up\n");
     process::signal(child.id() as i32, Signal::INT);
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    // INT or, where that came between two programs, TERM.
+    let status = child.wait().unwrap();
+    assert!(matches!(status.code(), Some(130 | 143)), "{status}");
     prints(&trl(&daemon, &["run", "echo $x"]), 0, "kept\n", "");
 }
 
