@@ -160,6 +160,8 @@ fn a_shell_that_dies_without_a_daemon_is_replaced(shell: Shell) {
     let mut daemon = daemon!();
     let mut session = daemon.session(shell);
     session.put_state();
+    // What a command changed is written down after its reply, at the latest before the next one.
+    session.ok(":");
     let pid = session.pid();
     daemon.kill9();
     process::signal(pid, process::Signal::KILL);

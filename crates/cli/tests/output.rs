@@ -126,8 +126,9 @@ fn a_cut_inside_a_character_gives_valid_text(shell: Shell) {
 /// `shown` is a head and a tail of `whole` around one line that tells how many bytes are left out.
 #[track_caller]
 fn check_cut(shown: &str, whole: &str, limit: usize) {
-    let cut = shown.split_once("\n\u{2026} ").and_then(|(head, rest)| {
+    let cut = shown.split_once("\u{2026} ").and_then(|(head, rest)| {
         let (line, tail) = rest.split_once(" \u{2026}\n")?;
+        let head = head.strip_suffix('\n').unwrap_or(head);
         Some((head, line.split(' ').next()?.parse::<usize>().ok()?, tail))
     });
     let (head, left_out, tail) = cut.unwrap_or_default();

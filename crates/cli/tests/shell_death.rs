@@ -28,8 +28,8 @@ fn every_way_to_end_the_shell_is_told_and_mended(shell: Shell) {
         ("{ exit 6; }", 6, None),
         ("eval 'exit 8'", 8, None),
         ("kill -9 $$", 137, Some("SIGKILL")),
-        ("kill -SEGV $$; sleep 1", 139, Some("SIGSEGV")),
-        ("kill -ABRT $$; sleep 1", 134, Some("SIGABRT")),
+        ("kill -11 $$; sleep 1", 139, Some("SIGSEGV")),
+        ("kill -6 $$; sleep 1", 134, Some("SIGABRT")),
         ("kill -9 -- -$$", 137, Some("SIGKILL")),
         ("sh -c \"kill -9 $$\"; sleep 1", 137, Some("SIGKILL")),
     ];
