@@ -332,6 +332,12 @@ impl Host {
         }
         exec.input = Input::Closed;
         exec.text = None;
+        // Children that ignore INT (a script's own `&`) outlive a parent that died of it.
+        for process in
+            exec.running().and_then(|running| running.stopping.as_ref()).iter().flat_map(|s| &s.doomed)
+        {
+            tree::signal(process, Signal::KILL);
+        }
         let (why, elapsed) = match &exec.phase {
             Phase::Running(running) => (running.stopping.as_ref().map(|s| s.why), running.since.elapsed()),
             Phase::Queued { .. } => (Some(Why::Cancel), Duration::ZERO),
@@ -560,51 +566,61 @@ impl Host {
     /// Takes the next step towards the end of a running command.
     pub(crate) fn stop(&mut self, number: u64, why: Why) {
         let Some(running) = self.execs.get_mut(&number).and_then(Exec::running_mut) else { return };
-        let fresh = Stopping { why, escalation: Escalation::default(), next: Instant::now() };
+        let fresh =
+            Stopping { why, escalation: Escalation::default(), next: Instant::now(), doomed: Vec::new() };
         let stopping = running.stopping.get_or_insert(fresh);
         let (step, grace) = stopping.escalation.next();
         stopping.next = Instant::now() + grace;
         let beside = running.pid;
-        match step {
-            Step::Interrupt => self.signal_command(beside, Signal::INT),
-            Step::Terminate => self.signal_command(beside, Signal::TERM),
-            Step::Kill => self.signal_command(beside, Signal::KILL),
-            Step::EndShell => {
-                self.signal_command(beside, Signal::KILL);
-                if let (None, Some(shell)) = (beside, &self.shell) {
-                    rustix::process::kill_process(shell.pid, Signal::KILL).ok();
-                }
+        let job = self.job(beside);
+        let signal = match step {
+            Step::Interrupt => Signal::INT,
+            Step::Terminate => Signal::TERM,
+            Step::Kill | Step::EndShell => Signal::KILL,
+        };
+        for process in &job.processes {
+            tree::signal(process, signal);
+            // A job that was stopped dies of its signal only when it goes on.
+            tree::signal(process, Signal::CONT);
+        }
+        if let (None, Some(shell)) = (beside, &self.shell) {
+            // A shell whose job dies of INT stops by itself; a second INT would hit its next line.
+            if job.is_shell || signal != Signal::INT {
+                rustix::process::kill_process(shell.pid, Signal::INT).ok();
             }
+            if step == Step::EndShell {
+                rustix::process::kill_process(shell.pid, Signal::KILL).ok();
+            }
+        }
+        if let Some(stopping) =
+            self.execs.get_mut(&number).and_then(Exec::running_mut).and_then(|r| r.stopping.as_mut())
+        {
+            stopping.doomed.extend(job.processes);
         }
     }
 
-    /// A signal to what runs: the foreground job and all below it, or the command
-    /// beside the shell. The shell itself only ever gets INT, which takes it to its prompt.
+    /// Just the signal named, to what runs. The shell itself only ever gets INT, which takes it to its prompt.
     pub(crate) fn signal_command(&self, beside: Option<i32>, signal: Signal) {
-        if let Some(pid) = beside {
-            let below = tree::descendants(pid);
-            for process in tree::look(pid).iter().chain(&below) {
-                tree::signal(process, signal);
-            }
-            return;
+        let job = self.job(beside);
+        for process in &job.processes {
+            tree::signal(process, signal);
         }
-        let Some(shell) = &self.shell else { return };
+        if let (true, Some(shell)) = (job.is_shell && job.processes.is_empty(), &self.shell) {
+            rustix::process::kill_process(shell.pid, Signal::INT).ok();
+        }
+    }
+
+    /// What runs now: the foreground job and all below it, or the command beside the shell.
+    fn job(&self, beside: Option<i32>) -> Job {
+        if let Some(pid) = beside {
+            let processes = tree::look(pid).into_iter().chain(tree::descendants(pid)).collect();
+            return Job { processes, is_shell: false };
+        }
+        let Some(shell) = &self.shell else { return Job { processes: Vec::new(), is_shell: false } };
         let shell_pid = shell.pid.as_raw_nonzero().get();
         let foreground =
             rustix::termios::tcgetpgrp(&shell.terminal).map_or(shell_pid, |pid| pid.as_raw_nonzero().get());
-        for process in tree::job(shell_pid, foreground) {
-            tree::signal(&process, signal);
-        }
-        // A shell whose job dies of INT stops by itself; a second INT would hit its next line.
-        if foreground == shell_pid || signal != Signal::INT {
-            rustix::process::kill_process(shell.pid, Signal::INT).ok();
-        }
-        // A job that was stopped dies of its signal only when it goes on.
-        if foreground != shell_pid {
-            for process in tree::job(shell_pid, foreground) {
-                tree::signal(&process, Signal::CONT);
-            }
-        }
+        Job { processes: tree::job(shell_pid, foreground), is_shell: foreground == shell_pid }
     }
 
     /// Forgets the oldest finished commands beyond what is kept.
@@ -630,6 +646,13 @@ impl Host {
             }
         }
     }
+}
+
+/// What a running command consists of.
+struct Job {
+    processes: Vec<tree::Process>,
+    /// The shell itself is in the foreground, with a loop or a builtin.
+    is_shell: bool,
 }
 
 fn is_due(exec: &Exec, now: Instant) -> bool {

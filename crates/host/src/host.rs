@@ -104,6 +104,7 @@ enum Source {
     Terminal,
     Output(u64, Stream),
     Input(u64),
+    Doomed,
 }
 
 impl Host {
@@ -241,6 +242,9 @@ impl Host {
                 add(Source::Input(*number), write.as_fd(), PollFlags::OUT);
             }
         }
+        for process in self.ending.iter().flat_map(|ending| &ending.watched) {
+            add(Source::Doomed, process.as_fd(), PollFlags::IN);
+        }
         for (id, link) in &self.links {
             let out = if link.has_output() { PollFlags::OUT } else { PollFlags::empty() };
             add(Source::Link(*id), link.as_fd(), PollFlags::IN | out);
@@ -273,6 +277,7 @@ impl Host {
             Source::Terminal => self.on_terminal(),
             Source::Output(number, stream) => self.on_output(number, stream),
             Source::Input(number) => self.feed(number),
+            Source::Doomed => self.go_on_winding_down(),
         }
     }
 

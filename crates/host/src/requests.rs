@@ -74,7 +74,7 @@ impl Host {
         }
     }
 
-    fn shell_pid(&self) -> Option<u32> {
+    pub(crate) fn shell_pid(&self) -> Option<u32> {
         self.shell.as_ref().map(|shell| shell.pid.as_raw_nonzero().get() as u32)
     }
 
@@ -141,6 +141,10 @@ impl Host {
         let Some(exec) = self.execs.get_mut(&number) else { return Ok(None) };
         if mode != Mode::Collect {
             exec.requester = None;
+        }
+        if mode == Mode::Collect {
+            // Its number comes with the result: one message less on the way.
+            return Ok(None);
         }
         let queued = matches!(exec.phase, Phase::Queued { .. });
         let pid = exec.running().and_then(|running| running.pid).map(|pid| pid as u32);

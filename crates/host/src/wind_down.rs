@@ -1,12 +1,15 @@
 //! The end of a session: every process it ever started is gone before it is said so.
 //!
-//! TERM to all and HUP to the shell, a grace period, then KILL for whatever is left,
-//! until the kernel says that there are no children any more. The host is a
-//! subreaper, so there is nowhere to hide.
+//! The shell is stopped, so that it neither goes on with its text nor takes its
+//! terminal from under the others; everything else gets TERM and a grace period.
+//! When only the shell is left it gets HUP, with the rest of the grace for its own
+//! traps. Then KILL for whatever is left, until there is nothing below the host any
+//! more. The host is a subreaper, so there is nowhere to hide.
 
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use trl_protocol::fault::{Code, Fault};
 use trl_protocol::wire::FromHost;
 
@@ -26,6 +29,9 @@ pub(crate) struct Ending {
     pub(crate) next: Instant,
     give_up: Instant,
     forced: bool,
+    /// Processes whose end is awaited; readable when they are gone.
+    pub(crate) watched: Vec<OwnedFd>,
+    shell_told: bool,
 }
 
 impl Host {
@@ -44,17 +50,22 @@ impl Host {
             next: if force { now } else { now + GRACE },
             give_up: now + GRACE + GIVE_UP,
             forced: force,
+            watched: Vec::new(),
+            shell_told: false,
         });
         self.close_listener();
         self.refuse_waiting();
         if force {
             self.press_on();
         } else {
-            let shell = self.shell.as_ref().map(|shell| shell.pid.as_raw_nonzero().get());
+            let shell = self.shell_pid();
             for process in tree::descendants(std::process::id() as i32) {
-                let signal = if Some(process.pid) == shell { Signal::HUP } else { Signal::TERM };
-                tree::signal(&process, signal);
-                tree::signal(&process, Signal::CONT);
+                if Some(process.pid as u32) == shell {
+                    tree::signal(&process, Signal::STOP);
+                } else {
+                    tree::signal(&process, Signal::TERM);
+                    tree::signal(&process, Signal::CONT);
+                }
             }
         }
         self.go_on_winding_down();
@@ -90,14 +101,26 @@ impl Host {
         }
     }
 
-    /// Over as soon as there is no child left.
+    /// Over as soon as nothing below the host is alive.
     pub(crate) fn go_on_winding_down(&mut self) {
-        if self.ending.is_none() || self.over {
-            return;
-        }
-        if tree::descendants(std::process::id() as i32).iter().all(|process| process.zombie) {
+        let shell = self.shell_pid();
+        let Some(ending) = self.ending.as_mut().filter(|_| !self.over) else { return };
+        let alive: Vec<_> =
+            tree::descendants(std::process::id() as i32).into_iter().filter(|p| !p.zombie).collect();
+        ending.watched = alive
+            .iter()
+            .filter_map(|process| Pid::from_raw(process.pid))
+            .filter_map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+            .collect();
+        if alive.is_empty() {
             self.stage = Stage::Dead;
             self.say_goodbye();
+        } else if let ([last], false) = (&alive[..], ending.shell_told)
+            && Some(last.pid as u32) == shell
+        {
+            ending.shell_told = true;
+            tree::signal(last, Signal::HUP);
+            tree::signal(last, Signal::CONT);
         }
     }
 

@@ -30,8 +30,8 @@ impl Escalation {
         let step = self.taken;
         self.taken += 1;
         match step {
-            0 => (Step::Interrupt, Duration::from_millis(250)),
-            1 => (Step::Terminate, Duration::from_millis(250)),
+            0 => (Step::Interrupt, Duration::from_millis(500)),
+            1 => (Step::Terminate, Duration::from_millis(500)),
             kill if kill < 2 + KILLS => (Step::Kill, Duration::from_millis(100)),
             _ => (Step::EndShell, Duration::from_secs(1)),
         }

@@ -12,6 +12,7 @@ use trl_protocol::wire::RunSpec;
 
 use crate::journal::ExecJournal;
 use crate::shell::Held;
+use crate::tree::Process;
 use escalation::Escalation;
 
 /// Who is to hear how it ended.
@@ -66,6 +67,8 @@ pub struct Stopping {
     pub why: Why,
     pub escalation: Escalation,
     pub next: Instant,
+    /// Everything that was part of the command when it was stopped.
+    pub doomed: Vec<Process>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
