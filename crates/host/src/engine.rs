@@ -16,7 +16,7 @@ use trl_protocol::limits;
 use trl_protocol::wire::{FromHost, Mode, Stdin};
 
 use crate::exec::escalation::{Escalation, Step};
-use crate::exec::{Exec, Input, Output, Phase, Running, Stopping, Why, durations};
+use crate::exec::{Exec, Input, Output, Phase, Requester, Running, Stopping, Why, durations};
 use crate::host::{Host, Settling, Stage, output_pipe, timestamp};
 use crate::shell::dialect::{Launch, Settle};
 use crate::shell::prompt::Report;
@@ -68,9 +68,12 @@ impl Host {
     pub(crate) fn refuse(&mut self, number: u64, fault: Fault) {
         let Some(exec) = self.execs.remove(&number) else { return };
         self.queue.retain(|queued| *queued != number);
+        let following = self.subscriptions.iter().filter(|subscription| subscription.exec == number);
+        let mut asking: Vec<Requester> = following.map(|s| Requester { link: s.link, req: s.req }).collect();
+        asking.extend(exec.requester.filter(|requester| !asking.contains(requester)));
         self.subscriptions.retain(|subscription| subscription.exec != number);
-        if let Some(requester) = exec.requester {
-            self.send(requester.link, &FromHost::Fault { req: requester.req, fault });
+        for requester in asking {
+            self.send(requester.link, &FromHost::Fault { req: requester.req, fault: fault.clone() });
         }
         self.journal.discard(exec.journal);
     }
@@ -462,8 +465,10 @@ impl Host {
         let (dir, lost_dir) = existing_dir(&self.cwd, &self.spec.env);
         match Shell::spawn(&self.spec, &dir) {
             Ok(shell) => {
-                let scripts =
-                    self.baseline.as_ref().map(|baseline| self.snapshot.differs_from(baseline).scripts());
+                let scripts = self.baseline.as_ref().map(|baseline| {
+                    let guard = |entry: &str| shell.dialect.guard(entry);
+                    self.snapshot.differs_from(baseline).scripts(guard)
+                });
                 self.shell = Some(shell);
                 self.stage_deadline = Some(Instant::now() + PATIENCE);
                 self.restarts += 1;
@@ -706,7 +711,12 @@ pub(crate) fn open_input(stdin: &Stdin) -> io::Result<Input> {
         Stdin::Open(bytes) => {
             let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
             rustix::io::ioctl_fionbio(&write, true)?;
-            Ok(Input::Open { read: Some(read), write, pending: bytes.iter().copied().collect(), eof: false })
+            Ok(Input::Open {
+                read: Some(read),
+                write: Some(write),
+                pending: bytes.iter().copied().collect(),
+                eof: false,
+            })
         }
     }
 }

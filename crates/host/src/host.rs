@@ -236,7 +236,7 @@ impl Host {
                     add(Source::Output(*number, stream), output.read.as_fd(), PollFlags::IN);
                 }
             }
-            if let Input::Open { write, pending, .. } = &exec.input
+            if let Input::Open { write: Some(write), pending, .. } = &exec.input
                 && !pending.is_empty()
             {
                 add(Source::Input(*number), write.as_fd(), PollFlags::OUT);

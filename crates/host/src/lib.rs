@@ -5,8 +5,8 @@
 //! it. Daemons speak to it over the wire of `trl_protocol::wire`: the first one on
 //! its standard input, later ones over its socket.
 //!
-//! Every source (shell, pipes, timer, signals, daemons) becomes one event in
-//! [`host::Host::run`]; one function handles each. There are no threads and no locks.
+//! Every source (shell, pipes, timer, signals, daemons) becomes one event in one
+//! loop (`host.rs`); one function handles each. There are no threads and no locks.
 
 mod beside;
 mod engine;

@@ -185,19 +185,21 @@ impl Host {
         let Some(exec) = self.execs.get_mut(&number) else { return };
         let Input::Open { write, pending, eof, .. } = &mut exec.input else { return };
         while !pending.is_empty() {
-            match rustix::io::write(&*write, pending.as_slices().0) {
+            let Some(pipe) = write else { return };
+            match rustix::io::write(&*pipe, pending.as_slices().0) {
                 Ok(written) => drop(pending.drain(..written)),
                 Err(rustix::io::Errno::AGAIN) => return,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(_) => {
-                    exec.input = Input::Closed;
-                    return;
+                    *write = None;
+                    pending.clear();
                 }
             }
         }
         *pending = VecDeque::new();
         if *eof {
-            exec.input = Input::Closed;
+            // The reading end stays: the shell may not have opened it yet.
+            *write = None;
         }
     }
 

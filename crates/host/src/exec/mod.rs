@@ -94,7 +94,7 @@ pub enum Input {
     Whole(OwnedFd),
     Open {
         read: Option<OwnedFd>,
-        write: OwnedFd,
+        write: Option<OwnedFd>,
         pending: VecDeque<u8>,
         eof: bool,
     },

@@ -61,6 +61,10 @@ pub trait Dialect: std::fmt::Debug {
     fn background_arguments(&self, text: &str, env: &BTreeMap<String, String>, prelude: &str) -> Vec<String>;
     /// True if a status may be stale because the text did not parse; only then is it checked.
     fn may_hide_syntax_error(&self) -> bool;
+    /// A declaration such that its failure does not stop those after it.
+    fn guard(&self, entry: &str) -> String {
+        format!("{entry}\n")
+    }
     /// True if the shell says that our own line, not the user's text, could not run.
     fn is_own_failure(&self, complaint: &str) -> bool {
         let _ = complaint;
@@ -136,6 +140,39 @@ pub fn is_special(name: &str) -> bool {
         "PSVAR",
         "signals",
         "POSIXLY_CORRECT",
+        "aliases",
+        "builtins",
+        "commands",
+        "dirstack",
+        "dis_aliases",
+        "dis_builtins",
+        "dis_functions",
+        "dis_functions_source",
+        "dis_galiases",
+        "dis_patchars",
+        "dis_reswords",
+        "dis_saliases",
+        "funcfiletrace",
+        "funcsourcetrace",
+        "funcstack",
+        "functions",
+        "functions_source",
+        "functrace",
+        "galiases",
+        "history",
+        "historywords",
+        "jobdirs",
+        "jobstates",
+        "jobtexts",
+        "modules",
+        "nameddirs",
+        "options",
+        "parameters",
+        "patchars",
+        "reswords",
+        "saliases",
+        "userdirs",
+        "usergroups",
     ];
     (name.starts_with("BASH") && name != "BASH_ENV") || NAMES.contains(&name)
 }

@@ -152,19 +152,18 @@ impl Difference<'_> {
     /// Scripts to source one after the other: one that the shell cannot read
     /// (a broken function, a broken alias) does not take the others along.
     /// Aliases come last, since they would change how functions are read.
-    pub fn scripts(&self) -> Vec<String> {
+    pub fn scripts(&self, guard: impl Fn(&str) -> String) -> Vec<String> {
         let mut variables = String::new();
         for name in &self.unset {
             variables.push_str(&format!("unset {name}\n"));
         }
         for entry in &self.variables {
-            variables.push_str(entry);
-            variables.push('\n');
+            variables.push_str(&guard(entry));
         }
         if !self.umask.is_empty() {
             variables.push_str(&format!("umask {}\n", self.umask));
         }
-        let join = |entries: &[&str]| entries.iter().map(|entry| format!("{entry}\n")).collect::<String>();
+        let join = |entries: &[&str]| entries.iter().map(|entry| guard(entry)).collect::<String>();
         let mut scripts: Vec<String> = vec![variables];
         scripts.extend(self.functions.iter().map(|function| format!("{function}\n")));
         scripts.push(join(&self.aliases));
@@ -204,6 +203,9 @@ mod tests {
             umask: "0022".into(),
             ..Default::default()
         };
-        assert_eq!(now.differs_from(&baseline).scripts(), ["unset B\nC=1\numask 0022\n"]);
+        assert_eq!(
+            now.differs_from(&baseline).scripts(|entry| format!("{entry}\n")),
+            ["unset B\nC=1\numask 0022\n"]
+        );
     }
 }

@@ -175,6 +175,11 @@ impl Dialect for Zsh {
         false
     }
 
+    fn guard(&self, entry: &str) -> String {
+        // An error would end the whole sourced file.
+        format!("{{ {entry}\n}} always {{ TRY_BLOCK_ERROR=0 }}\n")
+    }
+
     fn is_own_failure(&self, complaint: &str) -> bool {
         complaint.ends_with("command not found: eval") || complaint.ends_with("command not found: builtin")
     }
