@@ -35,6 +35,8 @@ pub(crate) enum End {
     Status(i32),
     /// The shell itself ended.
     Shell(WaitStatus),
+    /// A command beside the shell ended.
+    Process(WaitStatus),
     /// Nobody can say; the note says why.
     Unknown(String),
 }
@@ -528,9 +530,7 @@ impl Host {
         let pid = pid.as_raw_nonzero().get();
         let number = self.execs.iter().find(|(_, exec)| exec.running().is_some_and(|r| r.pid == Some(pid)));
         if let Some(number) = number.map(|(number, _)| *number) {
-            let code =
-                status.exit_status().or_else(|| status.terminating_signal().map(|signal| 128 + signal));
-            self.finish(number, code.map_or(End::Unknown("its end was not seen".into()), End::Status));
+            self.finish(number, End::Process(status));
         }
     }
 
@@ -683,16 +683,21 @@ fn read_end(end: End, stopped: bool, notes: &mut Vec<String>) -> (Option<i32>, O
                 "the shell ended with this command ({}); the next one runs in a new shell",
                 describe(status)
             ));
-            match (status.exit_status(), status.terminating_signal()) {
-                (Some(code), _) => (Some(code), None),
-                (None, Some(signal)) => (Some(128 + signal), Some(tree::signal_name(signal))),
-                (None, None) => (None, None),
-            }
+            exit_of(status)
         }
+        End::Process(status) => exit_of(status),
         End::Unknown(note) => {
             notes.push(note);
             (None, None)
         }
+    }
+}
+
+fn exit_of(status: WaitStatus) -> (Option<i32>, Option<String>) {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => (Some(code), None),
+        (None, Some(signal)) => (Some(128 + signal), Some(tree::signal_name(signal))),
+        (None, None) => (None, None),
     }
 }
 
