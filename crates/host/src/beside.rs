@@ -6,7 +6,6 @@ use std::process::{Command, Stdio};
 
 use trl_protocol::fault::{Code, Fault};
 
-use crate::engine::open_input;
 use crate::exec::{Input, Output};
 use crate::host::{Host, output_pipe};
 use crate::shell::{Held, default_signals, dialect};
@@ -39,7 +38,6 @@ impl Host {
         let Some(exec) = self.execs.get_mut(&number) else { return Err(std::io::ErrorKind::NotFound.into()) };
         let (stdout, stdout_write) = output_pipe()?;
         let (stderr, stderr_write) = output_pipe()?;
-        exec.input = open_input(&exec.spec.stdin)?;
         let stdin = match &mut exec.input {
             Input::Empty | Input::Closed => Stdio::null(),
             Input::Whole(file) => {

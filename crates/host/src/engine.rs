@@ -47,6 +47,9 @@ impl Host {
         if self.ending.is_some() {
             return;
         }
+        if matches!(self.stage, Stage::Dead | Stage::Idle) {
+            self.restart_if_asked();
+        }
         if matches!(self.stage, Stage::Dead) && !self.queue.is_empty() {
             self.replace_shell();
         }
@@ -85,7 +88,6 @@ impl Host {
         let Some(shell) = &mut self.shell else { return Err(io::ErrorKind::NotConnected.into()) };
         let (stdout, stdout_write) = output_pipe()?;
         let (stderr, stderr_write) = output_pipe()?;
-        exec.input = open_input(&exec.spec.stdin)?;
         let text = Held::new(format!("{}\n", exec.spec.command).as_bytes())?;
         let stdin = match &exec.input {
             Input::Empty | Input::Closed => "/dev/null".to_owned(),
@@ -146,6 +148,7 @@ impl Host {
             Stage::Starting { scripts, .. } => self.go_on_starting(scripts),
             Stage::Running(exec) => self.on_command_over(exec, heard.report, &heard.noise, false),
             Stage::Asking { exec } => self.on_command_over(exec, heard.report, &heard.noise, true),
+            Stage::Clearing { exec, status, asked } => self.settle(Some(exec), status, asked),
             Stage::Settling(settling) => self.on_settled(settling),
             stage @ (Stage::Idle | Stage::Dead) => self.stage = stage,
         }
@@ -185,10 +188,18 @@ impl Host {
             Some(report) => {
                 self.note_cwd(number, report.cwd);
                 let status = self.true_status(number, report.status);
+                let was_stopped = self
+                    .execs
+                    .get(&number)
+                    .is_some_and(|exec| exec.running().is_some_and(|r| r.stopping.is_some()));
                 self.finish(number, End::Status(status));
                 if report.flags.contains('n') && self.ending.is_none() {
                     // `set -n`: it would answer everything and run nothing.
                     self.abandon_shell("the command before had switched the shell's execution off (set -n)");
+                } else if self.ending.is_none() && was_stopped {
+                    // The shell may still have an interrupt to digest; an empty line takes it.
+                    self.stage = Stage::Clearing { exec: number, status, asked };
+                    self.say(Some(" \n".to_owned()));
                 } else if self.ending.is_none() && !asked && self.is_plain(number) {
                     self.last_status = status;
                     self.unrecorded.extend(self.execs.get(&number).map(|exec| exec.spec.command.clone()));
@@ -205,6 +216,16 @@ impl Host {
                 self.give_up_shell(number, "the shell would not tell the status of this command".to_owned())
             }
         }
+    }
+
+    /// The user has switched the line editor on: the shell prompts and reads at its
+    /// terminal now, and is deaf to us. The command is over all the same.
+    pub(crate) fn on_prompt_at_terminal(&mut self, report: Report) {
+        let Some(number) = self.running_number() else { return };
+        self.note_cwd(number, report.cwd);
+        self.finish(number, End::Status(report.status));
+        self.abandon_shell("the command before had switched the line editor on");
+        self.advance();
     }
 
     /// Whether the shell's state after the command is the state before it.
@@ -246,7 +267,7 @@ impl Host {
     }
 
     /// Ends a shell that is of no use; the next command gets a new one.
-    fn abandon_shell(&mut self, why: &str) {
+    pub(crate) fn abandon_shell(&mut self, why: &str) {
         if let Some(shell) = self.shell.take() {
             // Reaped like any other child.
             rustix::process::kill_process(shell.pid, Signal::KILL).ok();
@@ -469,7 +490,7 @@ impl Host {
             Ok(shell) => {
                 let scripts = self.baseline.as_ref().map(|baseline| {
                     let guard = |entry: &str| shell.dialect.guard(entry);
-                    self.snapshot.differs_from(baseline).scripts(guard)
+                    self.snapshot.differs_from(baseline).scripts(guard, |entry| shell.dialect.is_risky(entry))
                 });
                 self.shell = Some(shell);
                 self.stage_deadline = Some(Instant::now() + PATIENCE);
@@ -518,7 +539,7 @@ impl Host {
                 self.finish(exec, End::Shell(status));
                 self.shell_note = Some("the shell had ended with the command before".to_owned());
             }
-            Stage::Starting { .. } | Stage::Idle | Stage::Settling(_) => {
+            Stage::Starting { .. } | Stage::Idle | Stage::Clearing { .. } | Stage::Settling(_) => {
                 self.shell_note =
                     Some(format!("the shell had ended between commands ({})", describe(status)));
             }
@@ -589,10 +610,8 @@ impl Host {
             tree::signal(process, Signal::CONT);
         }
         if let (None, Some(shell)) = (beside, &self.shell) {
-            // A shell whose job dies of INT stops by itself; a second INT would hit its next line.
-            if job.is_shell || signal != Signal::INT {
-                rustix::process::kill_process(shell.pid, Signal::INT).ok();
-            }
+            // So that nothing of the text goes on when its current program has died.
+            rustix::process::kill_process(shell.pid, Signal::INT).ok();
             if step == Step::EndShell {
                 rustix::process::kill_process(shell.pid, Signal::KILL).ok();
             }

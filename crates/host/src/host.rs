@@ -14,7 +14,7 @@ use trl_protocol::limits;
 use trl_protocol::session::{SessionInfo, SessionState};
 use trl_protocol::wire::{FromHost, HOST_PROTOCOL, SessionSpec, ToHost};
 
-use crate::exec::{Exec, Input, Phase};
+use crate::exec::{Exec, Input, Phase, Requester};
 use crate::journal::{Caps, Journal};
 use crate::link::{Link, Links};
 use crate::shell::snapshot::Snapshot;
@@ -40,6 +40,12 @@ pub(crate) enum Stage {
     Asking {
         exec: u64,
     },
+    /// Reading an empty line, after a command that was interrupted.
+    Clearing {
+        exec: u64,
+        status: i32,
+        asked: bool,
+    },
     /// Printing its state after a command.
     Settling(Settling),
 }
@@ -62,6 +68,8 @@ pub(crate) struct Host {
     pub(crate) stage_deadline: Option<Instant>,
     pub(crate) execs: BTreeMap<u64, Exec>,
     pub(crate) queue: VecDeque<u64>,
+    /// Who waits for a new shell, until this one has printed its state.
+    pub(crate) restarts_asked: Vec<Requester>,
     pub(crate) next_number: u64,
     pub(crate) journal: Journal,
     pub(crate) caps: Caps,
@@ -157,6 +165,7 @@ impl Host {
             stage: Stage::Starting { scripts: VecDeque::new(), current: None },
             execs: BTreeMap::new(),
             queue: VecDeque::new(),
+            restarts_asked: Vec::new(),
             next_number: 1,
             journal,
             caps,
@@ -382,7 +391,11 @@ impl Host {
     pub(crate) fn running_number(&self) -> Option<u64> {
         match &self.stage {
             Stage::Running(exec) | Stage::Asking { exec } => Some(*exec),
-            Stage::Dead | Stage::Starting { .. } | Stage::Idle | Stage::Settling(_) => None,
+            Stage::Dead
+            | Stage::Starting { .. }
+            | Stage::Idle
+            | Stage::Clearing { .. }
+            | Stage::Settling(_) => None,
         }
     }
 

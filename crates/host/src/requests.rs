@@ -10,9 +10,9 @@ use trl_protocol::ids::ExecId;
 use trl_protocol::limits;
 use trl_protocol::wire::{FromHost, INITIAL_CREDIT, Mode, RunSpec, ToHost};
 
-use crate::engine::End;
+use crate::engine::{End, open_input};
 use crate::exec::{Exec, Input, Phase, Requester, Why};
-use crate::host::{Host, Stage, timestamp};
+use crate::host::{Host, timestamp};
 use crate::streams::Subscription;
 
 /// Ids of writes that are remembered per command.
@@ -65,7 +65,7 @@ impl Host {
             ToHost::Session { req } => {
                 (req, Ok(Some(FromHost::Session { req, session: Box::new(self.info()) })))
             }
-            ToHost::Restart { req } => (req, self.on_restart(req).map(Some)),
+            ToHost::Restart { req } => (req, self.on_restart(Requester { link, req })),
         };
         match answer {
             Ok(Some(answer)) => self.send(link, &answer),
@@ -118,7 +118,9 @@ impl Host {
         }
         let number = self.next_number;
         self.next_number += 1;
-        let exec = self.new_exec(number, requester, run);
+        let exec = self.new_exec(number, requester, run).map_err(|error| {
+            Fault::new(Code::ResourcePressure, format!("the command could not be started: {error}"))
+        })?;
         let (background, mode) = (exec.spec.background, exec.spec.mode);
         self.execs.insert(number, exec);
         if mode == Mode::Stream {
@@ -161,13 +163,13 @@ impl Host {
         .with_details(serde_json::json!({ "running": running, "queued": self.queue.len() }))
     }
 
-    fn new_exec(&mut self, number: u64, requester: Requester, run: RunSpec) -> Exec {
+    fn new_exec(&mut self, number: u64, requester: Requester, run: RunSpec) -> std::io::Result<Exec> {
         let created_at = timestamp();
         let meta = serde_json::json!({ "command": run.command, "created_at": created_at, "background": run.background });
         // A command that finds the shell merely settling starts within moments.
         let patience =
             if run.wait_ms == 0 { Duration::from_secs(30) } else { Duration::from_millis(run.wait_ms) };
-        Exec {
+        Ok(Exec {
             number,
             created_at,
             started_at: None,
@@ -175,7 +177,7 @@ impl Host {
             phase: Phase::Queued { until: Instant::now() + patience },
             journal: self.journal.begin(number, &meta),
             outputs: [None, None],
-            input: Input::Empty,
+            input: open_input(&run.stdin)?,
             text: None,
             requester: Some(requester),
             notes: Vec::new(),
@@ -184,7 +186,7 @@ impl Host {
             terminal: Vec::new(),
             waiting: None,
             spec: run,
-        }
+        })
     }
 
     fn on_attach(
@@ -286,9 +288,6 @@ impl Host {
                 pending.extend(data);
                 *closed = eof;
             }
-            Input::Empty if matches!(exec.phase, Phase::Queued { .. }) => {
-                return Err(Fault::invalid("the command waits for its turn; write when it runs"));
-            }
             Input::Empty | Input::Whole(_) | Input::Open { .. } | Input::Closed => {
                 match (exec.waiting.take(), terminal) {
                     (Some(_), Some(terminal)) => {
@@ -348,20 +347,32 @@ impl Host {
         self.finish(number, End::Unknown("it was cancelled before it ran".to_owned()));
     }
 
-    fn on_restart(&mut self, req: u64) -> Result<FromHost, Fault> {
+    fn on_restart(&mut self, requester: Requester) -> Result<Option<FromHost>, Fault> {
         if self.running_number().is_some() {
             return Err(self.busy());
         }
-        if let Some(shell) = self.shell.take() {
-            rustix::process::kill_process(shell.pid, Signal::KILL).ok();
-            rustix::process::waitpid(Some(shell.pid), rustix::process::WaitOptions::empty()).ok();
+        self.restarts_asked.push(requester);
+        self.advance();
+        Ok(None)
+    }
+
+    /// A new shell on request, once the old one has told its state.
+    pub(crate) fn restart_if_asked(&mut self) {
+        let asked = std::mem::take(&mut self.restarts_asked);
+        if asked.is_empty() {
+            return;
         }
-        self.stage = Stage::Dead;
-        self.shell_note = Some("the shell was restarted on request".to_owned());
+        self.abandon_shell("the shell was restarted on request");
         self.replace_shell();
-        match &self.shell {
-            Some(_) => Ok(FromHost::Session { req, session: Box::new(self.info()) }),
-            None => Err(Fault::new(Code::ResourcePressure, "no new shell could be started")),
+        for Requester { link, req } in asked {
+            let answer = match &self.shell {
+                Some(_) => FromHost::Session { req, session: Box::new(self.info()) },
+                None => {
+                    let fault = Fault::new(Code::ResourcePressure, "no new shell could be started");
+                    FromHost::Fault { req, fault }
+                }
+            };
+            self.send(link, &answer);
         }
     }
 }

@@ -9,6 +9,7 @@ use trl_protocol::wire::FromHost;
 
 use crate::exec::{Exec, Input, Phase};
 use crate::host::Host;
+use crate::shell::prompt;
 
 /// A terminal that is silent for this long after a prompt is waiting for an answer.
 const PROMPT_QUIET: Duration = Duration::from_millis(150);
@@ -216,12 +217,16 @@ impl Host {
         if read == 0 {
             return;
         }
+        let shell_nonce = self.shell.as_ref().map(|shell| shell.nonce().to_owned());
         let Some(exec) = self.running_number().and_then(|number| self.execs.get_mut(&number)) else { return };
         exec.terminal.extend_from_slice(&buffer[..read]);
         let excess = exec.terminal.len().saturating_sub(TERMINAL_BYTES);
         exec.terminal.drain(..excess);
         exec.waiting = None;
         self.terminal_quiet_at = Some(Instant::now() + PROMPT_QUIET);
+        if let Some(report) = shell_nonce.and_then(|nonce| prompt::listen(&exec.terminal, &nonce).report) {
+            self.on_prompt_at_terminal(report);
+        }
     }
 
     /// The terminal has been quiet since its last words: they are a prompt if the line is open.

@@ -30,9 +30,11 @@ impl Escalation {
         let step = self.taken;
         self.taken += 1;
         match step {
-            0 => (Step::Interrupt, Duration::from_millis(500)),
-            1 => (Step::Terminate, Duration::from_millis(500)),
-            kill if kill < 2 + KILLS => (Step::Kill, Duration::from_millis(100)),
+            // Repeated: a program that is just starting may not have its signals in place.
+            0 => (Step::Interrupt, Duration::from_millis(100)),
+            1 | 2 => (Step::Interrupt, Duration::from_millis(200)),
+            3 => (Step::Terminate, Duration::from_millis(500)),
+            kill if kill < 4 + KILLS => (Step::Kill, Duration::from_millis(100)),
             _ => (Step::EndShell, Duration::from_secs(1)),
         }
     }
@@ -45,8 +47,8 @@ mod tests {
     #[test]
     fn milder_steps_come_first_and_the_shell_last() {
         let mut escalation = Escalation::default();
-        let steps: Vec<Step> = (0..14).map(|_| escalation.next().0).collect();
-        assert_eq!(steps[..3], [Step::Interrupt, Step::Terminate, Step::Kill]);
-        assert_eq!(steps[11..], [Step::Kill, Step::EndShell, Step::EndShell]);
+        let steps: Vec<Step> = (0..16).map(|_| escalation.next().0).collect();
+        assert_eq!(steps[2..5], [Step::Interrupt, Step::Terminate, Step::Kill]);
+        assert_eq!(steps[13..], [Step::Kill, Step::EndShell, Step::EndShell]);
     }
 }

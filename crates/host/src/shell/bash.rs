@@ -132,6 +132,14 @@ impl Dialect for Bash {
         true
     }
 
+    fn is_risky(&self, entry: &str) -> bool {
+        // The value of an integer is evaluated; a bad one ends the sourced file.
+        entry
+            .strip_prefix("declare -")
+            .and_then(|rest| rest.split(' ').next())
+            .is_some_and(|flags| flags.contains('i'))
+    }
+
     fn is_own_failure(&self, complaint: &str) -> bool {
         [
             ": LINENO: readonly variable",

@@ -65,6 +65,11 @@ pub trait Dialect: std::fmt::Debug {
     fn guard(&self, entry: &str) -> String {
         format!("{entry}\n")
     }
+    /// A declaration whose failure would stop those after it: it goes into a script of its own.
+    fn is_risky(&self, entry: &str) -> bool {
+        let _ = entry;
+        false
+    }
     /// True if the shell says that our own line, not the user's text, could not run.
     fn is_own_failure(&self, complaint: &str) -> bool {
         let _ = complaint;

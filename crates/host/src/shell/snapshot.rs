@@ -152,12 +152,13 @@ impl Difference<'_> {
     /// Scripts to source one after the other: one that the shell cannot read
     /// (a broken function, a broken alias) does not take the others along.
     /// Aliases come last, since they would change how functions are read.
-    pub fn scripts(&self, guard: impl Fn(&str) -> String) -> Vec<String> {
+    pub fn scripts(&self, guard: impl Fn(&str) -> String, is_risky: impl Fn(&str) -> bool) -> Vec<String> {
         let mut variables = String::new();
         for name in &self.unset {
             variables.push_str(&format!("unset {name}\n"));
         }
-        for entry in &self.variables {
+        let (risky, sound): (Vec<&str>, Vec<&str>) = self.variables.iter().partition(|entry| is_risky(entry));
+        for entry in sound {
             variables.push_str(&guard(entry));
         }
         if !self.umask.is_empty() {
@@ -165,6 +166,7 @@ impl Difference<'_> {
         }
         let join = |entries: &[&str]| entries.iter().map(|entry| guard(entry)).collect::<String>();
         let mut scripts: Vec<String> = vec![variables];
+        scripts.extend(risky.iter().map(|entry| guard(entry)));
         scripts.extend(self.functions.iter().map(|function| format!("{function}\n")));
         scripts.push(join(&self.aliases));
         scripts.push(self.options_off.join("\n"));
@@ -204,7 +206,7 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(
-            now.differs_from(&baseline).scripts(|entry| format!("{entry}\n")),
+            now.differs_from(&baseline).scripts(|entry| format!("{entry}\n"), |_| false),
             ["unset B\nC=1\numask 0022\n"]
         );
     }

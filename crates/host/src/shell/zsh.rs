@@ -98,11 +98,10 @@ impl Dialect for Zsh {
             script.push_str(&format!("PS1=${SAVED_PROMPT}\nbuiltin unset {SAVED_PROMPT}\n"));
         }
         if let Some(dir) = settle.cwd_back {
-            script.push_str(&format!(
-                "builtin cd -- {}\n{}\n",
-                single(dir),
-                settle.state.old_dir.as_deref().unwrap_or("unset OLDPWD")
-            ));
+            // `cd -` goes where zsh has been, not where OLDPWD says: it is taken there once more.
+            let old_dir = settle.state.old_dir.as_deref().unwrap_or("OLDPWD=$PWD");
+            let dir = single(dir);
+            script.push_str(&format!("{old_dir}\nbuiltin cd -q -- \"$OLDPWD\"\nbuiltin cd -q -- {dir}\n"));
         }
         for name in &settle.env_back {
             script.push_str(&format!("builtin unset {name}\n"));
