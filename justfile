@@ -25,5 +25,9 @@ deny:
 manual:
     UPDATE=1 cargo nextest run -p trl manual
 
+# Write docs/contract/protocol.json anew from the types
+contract:
+    UPDATE=1 cargo nextest run -p trl-protocol contract
+
 run *ARGS:
     cargo run --release -- {{ ARGS }}

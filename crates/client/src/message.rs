@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use trl_protocol::event::OutputEvent;
+use trl_protocol::event::{GapEvent, OutputEvent, StartedEvent, WaitingEvent};
 use trl_protocol::exec::Stream;
 use trl_protocol::{Code, ExecId, Fault};
 
@@ -101,35 +101,19 @@ fn fault(json: &str) -> Fault {
 
 /// Reads an event of `exec.stream` or `exec.attach`; `None` for one that this version does not know.
 pub(crate) fn event(name: &str, data: &str) -> Result<Option<Event>, String> {
-    #[derive(Deserialize)]
-    struct StartedData {
-        exec_id: ExecId,
-    }
-    #[derive(Deserialize)]
-    struct GapData {
-        stream: Stream,
-        from: u64,
-        to: u64,
-    }
-    #[derive(Deserialize)]
-    struct WaitingData {
-        exec_id: ExecId,
-        #[serde(default)]
-        prompt: String,
-    }
     fn parse<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, String> {
         serde_json::from_str(data).map_err(|error| error.to_string())
     }
     let event = match name {
-        "started" => Event::Started { exec_id: parse::<StartedData>(data)?.exec_id },
+        "started" => Event::Started { exec_id: parse::<StartedEvent>(data)?.exec_id },
         "stdout" => output(Stream::Stdout, parse(data)?)?,
         "stderr" => output(Stream::Stderr, parse(data)?)?,
         "gap" => {
-            let gap: GapData = parse(data)?;
+            let gap: GapEvent = parse(data)?;
             Event::Gap { stream: gap.stream, from: gap.from, to: gap.to }
         }
         "waiting" => {
-            let waiting: WaitingData = parse(data)?;
+            let waiting: WaitingEvent = parse(data)?;
             Event::Waiting { exec_id: waiting.exec_id, prompt: waiting.prompt }
         }
         _ => return Ok(None),

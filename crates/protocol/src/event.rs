@@ -6,8 +6,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::ExecId;
 use crate::exec::Stream;
+use crate::{ExecId, written_schema};
 
 /// An event of `exec.stream` or `exec.attach`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,7 +49,25 @@ impl Event<'_> {
             Event::Waiting { .. } => "waiting",
         }
     }
+
+    /// The JSON Schema of each event's `data`.
+    pub fn schemas() -> Vec<(&'static str, schemars::Schema)> {
+        vec![
+            ("started", written_schema::<StartedEvent>()),
+            ("stdout", written_schema::<OutputEvent>()),
+            ("stderr", written_schema::<OutputEvent>()),
+            ("gap", written_schema::<GapEvent>()),
+            ("waiting", written_schema::<WaitingEvent>()),
+        ]
+    }
 }
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StartedEvent {
+    pub exec_id: ExecId,
+}
+
+/// `text` or `base64`, as asked.
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OutputEvent {
@@ -58,4 +76,20 @@ pub struct OutputEvent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
     pub offset: u64,
+}
+
+/// Bytes between the two offsets are no longer kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GapEvent {
+    pub stream: Stream,
+    pub from: u64,
+    pub to: u64,
+}
+
+/// The command reads from its terminal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitingEvent {
+    pub exec_id: ExecId,
+    #[serde(default)]
+    pub prompt: String,
 }

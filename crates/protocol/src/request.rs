@@ -1,7 +1,7 @@
 //! One enum for everything that can be asked, and the one place that reads it.
 //!
-//! `requests!` is the registry: a new method does not compile until it has a
-//! params type, and the runtime's exhaustive match decides what it means.
+//! `requests!` is the registry: a new method does not compile until it has a params
+//! and a reply type, and the runtime's exhaustive match decides what it means.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::fault::{Code, Fault};
 use crate::{exec, session, system};
 
 macro_rules! requests {
-    ($($variant:ident($params:ty) = $method:literal;)*) => {
+    ($($variant:ident($params:ty) -> $reply:ty = $method:literal;)*) => {
         /// A request, read and typed.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Request { $($variant($params),)* }
@@ -33,29 +33,34 @@ macro_rules! requests {
             pub fn schemas() -> Vec<(&'static str, schemars::Schema)> {
                 vec![$(($method, schemars::schema_for!($params)),)*]
             }
+
+            /// The JSON Schema of the `data` that each method is answered with.
+            pub fn reply_schemas() -> Vec<(&'static str, schemars::Schema)> {
+                vec![$(($method, crate::written_schema::<$reply>()),)*]
+            }
         }
     };
 }
 
 requests! {
-    SessionCreate(session::CreateParams) = "session.create";
-    SessionList(system::NoParams) = "session.list";
-    SessionInfo(session::SessionParams) = "session.info";
-    SessionDestroy(session::DestroyParams) = "session.destroy";
-    SessionRestart(session::SessionParams) = "session.restart";
-    ExecRun(exec::RunParams) = "exec.run";
-    ExecStream(exec::RunParams) = "exec.stream";
-    ExecStart(exec::RunParams) = "exec.start";
-    ExecAttach(exec::AttachParams) = "exec.attach";
-    ExecOutput(exec::OutputParams) = "exec.output";
-    ExecWrite(exec::WriteParams) = "exec.write";
-    ExecCancel(exec::CancelParams) = "exec.cancel";
-    ExecList(exec::ListParams) = "exec.list";
-    ExecInfo(exec::ExecParams) = "exec.info";
-    SystemPing(system::NoParams) = "system.ping";
-    SystemStats(system::NoParams) = "system.stats";
-    SystemInfo(system::NoParams) = "system.info";
-    SystemShutdown(system::ShutdownParams) = "system.shutdown";
+    SessionCreate(session::CreateParams) -> session::Created = "session.create";
+    SessionList(system::NoParams) -> session::SessionList = "session.list";
+    SessionInfo(session::SessionParams) -> session::SessionInfo = "session.info";
+    SessionDestroy(session::DestroyParams) -> session::Destroyed = "session.destroy";
+    SessionRestart(session::SessionParams) -> session::Restarted = "session.restart";
+    ExecRun(exec::RunParams) -> exec::RunReply = "exec.run";
+    ExecStream(exec::RunParams) -> exec::StreamReply = "exec.stream";
+    ExecStart(exec::RunParams) -> exec::Started = "exec.start";
+    ExecAttach(exec::AttachParams) -> exec::StreamReply = "exec.attach";
+    ExecOutput(exec::OutputParams) -> exec::OutputReply = "exec.output";
+    ExecWrite(exec::WriteParams) -> exec::Written = "exec.write";
+    ExecCancel(exec::CancelParams) -> exec::Cancelled = "exec.cancel";
+    ExecList(exec::ListParams) -> exec::ExecList = "exec.list";
+    ExecInfo(exec::ExecParams) -> exec::ExecInfo = "exec.info";
+    SystemPing(system::NoParams) -> system::Pong = "system.ping";
+    SystemStats(system::NoParams) -> system::Stats = "system.stats";
+    SystemInfo(system::NoParams) -> system::SystemInfo = "system.info";
+    SystemShutdown(system::ShutdownParams) -> system::ShuttingDown = "system.shutdown";
 }
 
 fn read<P: DeserializeOwned>(method: &str, params: Value) -> Result<P, Fault> {
