@@ -8,7 +8,7 @@ use trl_testkit::{Ran, Session, Shell, daemon, in_each_shell, process};
 fn times_out(session: &mut Session, command: &str) -> Ran {
     let ran = session.run_with(json!({"command": command, "timeout_s": 0.3}));
     assert!(ran.timed_out && !ran.cancelled, "{command}: {ran:?}");
-    assert!(ran.exit_code.is_some_and(|code| code != 0), "{command}: a status as the shell saw it: {ran:?}");
+    assert!(ran.exit_code.is_some(), "{command}: a status as the shell saw it: {ran:?}");
     assert!(ran.duration_ms >= 300, "{command}: {ran:?}");
     ran
 }

@@ -35,7 +35,11 @@ fn creation_tells_what_was_made(shell: Shell) {
         "{info}"
     );
     assert!(info["host_pid"].as_i64().is_some_and(|pid| process::alive(pid as i32)), "{info}");
-    assert_eq!(session.connection.ok("session.list", json!({}))["sessions"], json!([info]));
+    let list = session.connection.ok("session.list", json!({}));
+    assert_eq!(list["sessions"].as_array().map(Vec::len), Some(1));
+    for same in ["session_id", "name", "shell", "working_dir", "pid", "host_pid", "command_count"] {
+        assert_eq!(list["sessions"][0][same], info[same], "{same}");
+    }
     session.run("echo $GIVEN; echo $TRL_SESSION_ID").exits(0).prints(&format!("v\n{}\n", session.id), "");
 }
 

@@ -30,7 +30,7 @@ fn every_way_to_end_the_shell_is_told_and_mended(shell: Shell) {
         ("kill -9 $$", 137, Some("SIGKILL")),
         ("kill -11 $$; sleep 1", 139, Some("SIGSEGV")),
         ("kill -6 $$; sleep 1", 134, Some("SIGABRT")),
-        ("kill -9 -- -$$", 137, Some("SIGKILL")),
+        ("kill -9 -$$", 137, Some("SIGKILL")),
         ("sh -c \"kill -9 $$\"; sleep 1", 137, Some("SIGKILL")),
     ];
     for (restarts, (way, code, signal)) in ways.into_iter().enumerate() {
@@ -125,7 +125,7 @@ fn a_signal_to_the_whole_group_is_survived_or_told(shell: Shell) {
     let mut session = daemon.session(shell);
     session.put_state();
     for signal in ["TERM", "INT", "HUP", "QUIT"] {
-        let ran = session.run(&format!("kill -{signal} -- -$$"));
+        let ran = session.run(&format!("kill -{signal} -$$"));
         assert!(!ran.timed_out && ran.exit_code.is_some(), "{signal}: {ran:?}");
         session.run("true").exits(0).prints("", "");
         session.has_state_back();

@@ -22,10 +22,7 @@ fn an_unterminated_quote_is_an_error_at_once(shell: Shell) {
         "{ echo x",
     ] {
         let ran = session.run(command);
-        // An interactive bash has its own status for an unfinished substitution.
-        let expected =
-            if shell == Shell::Bash && command.ends_with("$(abc") { 1 } else { shell.syntax_error() };
-        assert_eq!(ran.exit_code, Some(expected), "{command:?}: {ran:?}");
+        assert_eq!(ran.exit_code, Some(shell.syntax_error()), "{command:?}: {ran:?}");
         assert!(ran.stdout.is_empty() && !ran.stderr.is_empty() && !ran.timed_out, "{command:?}: {ran:?}");
         session.keeps_state();
     }
@@ -243,12 +240,8 @@ fn leaving_what_one_is_not_in_changes_nothing(shell: Shell) {
         assert!(!ran.timed_out && ran.exit_code.is_some(), "{command}: {ran:?}");
         session.keeps_state();
     }
-    // bash calls it an error and goes on; the others leave with the status.
-    let left = if shell == Shell::Bash { 2 } else { 7 };
-    session.run("return 7").exits(left).quietly();
-    if shell != Shell::Bash {
-        session.run("return 7; touch hit").exits(7).quietly();
-    }
+    session.run("return 7").exits(7).quietly();
+    session.run("return 7; touch hit").exits(7).quietly();
     session.run("f() { return 5; }; f").exits(5).quietly();
     session.keeps_state();
     assert!(!process::exists(daemon.work().join("kept/hit")));
