@@ -150,7 +150,7 @@ impl Host {
             Stage::Asking { exec } => self.on_command_over(exec, heard.report, &heard.noise, true),
             Stage::Clearing { exec, status, asked } => self.settle(Some(exec), status, asked),
             Stage::Settling(settling) => self.on_settled(settling),
-            stage @ (Stage::Idle | Stage::Dead) => self.stage = stage,
+            stage @ (Stage::Idle | Stage::Dead | Stage::Waning { .. }) => self.stage = stage,
         }
         self.advance();
     }
@@ -188,18 +188,18 @@ impl Host {
             Some(report) => {
                 self.note_cwd(number, report.cwd);
                 let status = self.true_status(number, report.status);
-                let was_stopped = self
+                if self
                     .execs
                     .get(&number)
-                    .is_some_and(|exec| exec.running().is_some_and(|r| r.stopping.is_some()));
+                    .is_some_and(|exec| exec.running().is_some_and(|r| r.stopping.is_some()))
+                {
+                    self.stage = Stage::Waning { exec: number, status, asked };
+                    return self.go_on_waning();
+                }
                 self.finish(number, End::Status(status));
                 if report.flags.contains('n') && self.ending.is_none() {
                     // `set -n`: it would answer everything and run nothing.
                     self.abandon_shell("the command before had switched the shell's execution off (set -n)");
-                } else if self.ending.is_none() && was_stopped {
-                    // The shell may still have an interrupt to digest; an empty line takes it.
-                    self.stage = Stage::Clearing { exec: number, status, asked };
-                    self.say(Some(" \n".to_owned()));
                 } else if self.ending.is_none() && !asked && self.is_plain(number) {
                     self.last_status = status;
                     self.unrecorded.extend(self.execs.get(&number).map(|exec| exec.spec.command.clone()));
@@ -237,6 +237,25 @@ impl Host {
                     && exec.spec.working_dir.is_none()
                     && plain::leaves_state_alone(&exec.spec.command, &self.snapshot)
             })
+    }
+
+    /// A stopped command is over when everything that was part of it is gone.
+    pub(crate) fn go_on_waning(&mut self) {
+        let Stage::Waning { exec: number, status, asked } = self.stage else { return };
+        let Some(running) = self.execs.get_mut(&number).and_then(Exec::running_mut) else { return };
+        if let Some(stopping) = &mut running.stopping {
+            stopping.doomed.retain(tree::is_alive);
+            if !stopping.doomed.is_empty() && !stopping.escalation.is_exhausted() {
+                stopping.watched = stopping.doomed.iter().filter_map(tree::watch).collect();
+                return;
+            }
+        }
+        self.finish(number, End::Status(status));
+        if self.ending.is_none() {
+            // The shell may still have an interrupt to digest; an empty line takes it.
+            self.stage = Stage::Clearing { exec: number, status, asked };
+            self.say(Some(" \n".to_owned()));
+        }
     }
 
     /// Whether our own line could not run: then nothing of the user's text has.
@@ -358,7 +377,7 @@ impl Host {
         }
         exec.input = Input::Closed;
         exec.text = None;
-        // Children that ignore INT (a script's own `&`) outlive a parent that died of it.
+        // Of a command beside the shell, or of a shell that died: whatever is left goes with it.
         for process in
             exec.running().and_then(|running| running.stopping.as_ref()).iter().flat_map(|s| &s.doomed)
         {
@@ -534,7 +553,7 @@ impl Host {
         self.stage_deadline = None;
         let stage = std::mem::replace(&mut self.stage, Stage::Dead);
         match stage {
-            Stage::Running(exec) | Stage::Asking { exec } => {
+            Stage::Running(exec) | Stage::Asking { exec } | Stage::Waning { exec, .. } => {
                 self.shell_note = None;
                 self.finish(exec, End::Shell(status));
                 self.shell_note = Some("the shell had ended with the command before".to_owned());
@@ -592,25 +611,26 @@ impl Host {
     /// Takes the next step towards the end of a running command.
     pub(crate) fn stop(&mut self, number: u64, why: Why) {
         let Some(running) = self.execs.get_mut(&number).and_then(Exec::running_mut) else { return };
-        let fresh =
-            Stopping { why, escalation: Escalation::default(), next: Instant::now(), doomed: Vec::new() };
+        let fresh = Stopping {
+            why,
+            escalation: Escalation::default(),
+            next: Instant::now(),
+            doomed: Vec::new(),
+            watched: Vec::new(),
+        };
         let stopping = running.stopping.get_or_insert(fresh);
         let (step, grace) = stopping.escalation.next();
         stopping.next = Instant::now() + grace;
         let beside = running.pid;
-        let job = self.job(beside);
+        let waning = matches!(self.stage, Stage::Waning { exec, .. } if exec == number);
         let signal = match step {
             Step::Interrupt => Signal::INT,
             Step::Terminate => Signal::TERM,
             Step::Kill | Step::EndShell => Signal::KILL,
         };
-        for process in &job.processes {
-            tree::signal(process, signal);
-            // A job that was stopped dies of its signal only when it goes on.
-            tree::signal(process, Signal::CONT);
-        }
-        if let (None, Some(shell)) = (beside, &self.shell) {
-            // So that nothing of the text goes on when its current program has died.
+        let job = if waning { Vec::new() } else { self.job(beside).processes };
+        if let (None, false, Some(shell)) = (beside, waning, &self.shell) {
+            // First, so that nothing of the text goes on when its current program has died.
             rustix::process::kill_process(shell.pid, Signal::INT).ok();
             if step == Step::EndShell {
                 rustix::process::kill_process(shell.pid, Signal::KILL).ok();
@@ -619,8 +639,15 @@ impl Host {
         if let Some(stopping) =
             self.execs.get_mut(&number).and_then(Exec::running_mut).and_then(|r| r.stopping.as_mut())
         {
-            stopping.doomed.extend(job.processes);
+            stopping.doomed.retain(|process| !job.contains(process));
+            stopping.doomed.extend(job);
+            for process in &stopping.doomed {
+                tree::signal(process, signal);
+                // A job that was stopped dies of its signal only when it goes on.
+                tree::signal(process, Signal::CONT);
+            }
         }
+        self.go_on_waning();
     }
 
     /// Just the signal named, to what runs. The shell itself only ever gets INT, which takes it to its prompt.

@@ -40,6 +40,12 @@ pub(crate) enum Stage {
     Asking {
         exec: u64,
     },
+    /// Back at its prompt, while others of a stopped command are still to die.
+    Waning {
+        exec: u64,
+        status: i32,
+        asked: bool,
+    },
     /// Reading an empty line, after a command that was interrupted.
     Clearing {
         exec: u64,
@@ -113,6 +119,7 @@ enum Source {
     Output(u64, Stream),
     Input(u64),
     Doomed,
+    Straggler,
 }
 
 impl Host {
@@ -245,6 +252,10 @@ impl Host {
                     add(Source::Output(*number, stream), output.read.as_fd(), PollFlags::IN);
                 }
             }
+            let stopping = exec.running().and_then(|running| running.stopping.as_ref());
+            for process in stopping.iter().flat_map(|stopping| &stopping.watched) {
+                add(Source::Straggler, process.as_fd(), PollFlags::IN);
+            }
             if let Input::Open { write: Some(write), pending, .. } = &exec.input
                 && !pending.is_empty()
             {
@@ -287,6 +298,7 @@ impl Host {
             Source::Output(number, stream) => self.on_output(number, stream),
             Source::Input(number) => self.feed(number),
             Source::Doomed => self.go_on_winding_down(),
+            Source::Straggler => self.go_on_waning(),
         }
     }
 
@@ -390,7 +402,7 @@ impl Host {
 
     pub(crate) fn running_number(&self) -> Option<u64> {
         match &self.stage {
-            Stage::Running(exec) | Stage::Asking { exec } => Some(*exec),
+            Stage::Running(exec) | Stage::Asking { exec } | Stage::Waning { exec, .. } => Some(*exec),
             Stage::Dead
             | Stage::Starting { .. }
             | Stage::Idle

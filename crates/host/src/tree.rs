@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::fd::OwnedFd;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -83,6 +84,17 @@ pub fn signal(process: &Process, signal: Signal) {
         // Dead in the meantime is what was wanted.
         pidfd_send_signal(&fd, signal).ok();
     }
+}
+
+/// Whether that very process is still there, and not only as a zombie.
+pub fn is_alive(process: &Process) -> bool {
+    look(process.pid).is_some_and(|now| now.started == process.started && !now.zombie)
+}
+
+/// A descriptor that becomes readable when that very process ends; None if it has.
+pub fn watch(process: &Process) -> Option<OwnedFd> {
+    let fd = pidfd_open(Pid::from_raw(process.pid)?, PidfdFlags::empty()).ok()?;
+    is_alive(process).then_some(fd)
 }
 
 /// Ends everything below `root` at once. A storm that forks faster than it can be

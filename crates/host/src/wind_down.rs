@@ -9,7 +9,7 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use rustix::process::Signal;
 use trl_protocol::fault::{Code, Fault};
 use trl_protocol::wire::FromHost;
 
@@ -107,11 +107,7 @@ impl Host {
         let Some(ending) = self.ending.as_mut().filter(|_| !self.over) else { return };
         let alive: Vec<_> =
             tree::descendants(std::process::id() as i32).into_iter().filter(|p| !p.zombie).collect();
-        ending.watched = alive
-            .iter()
-            .filter_map(|process| Pid::from_raw(process.pid))
-            .filter_map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
-            .collect();
+        ending.watched = alive.iter().filter_map(tree::watch).collect();
         if alive.is_empty() {
             self.stage = Stage::Dead;
             self.say_goodbye();

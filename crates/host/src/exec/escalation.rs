@@ -40,6 +40,13 @@ impl Escalation {
     }
 }
 
+impl Escalation {
+    /// Whether everything has been tried, more than once.
+    pub fn is_exhausted(self) -> bool {
+        self.taken > 4 + KILLS
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

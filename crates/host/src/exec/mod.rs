@@ -69,6 +69,8 @@ pub struct Stopping {
     pub next: Instant,
     /// Everything that was part of the command when it was stopped.
     pub doomed: Vec<Process>,
+    /// Readable when one of them is gone.
+    pub watched: Vec<OwnedFd>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
