@@ -16,9 +16,19 @@ fn printed(session: &mut Session, exec_id: &str, bytes: u64) {
 fn a_job_in_the_background_does_not_hold_the_reply(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
-    session.run("sleep 1000 & echo started").exits(0).prints("started\n", "").quietly();
-    session.run("(sleep 1000; echo never) & echo started").exits(0).prints("started\n", "").quietly();
-    session.run("sleep 1000 | sleep 1000 & echo started").exits(0).prints("started\n", "").quietly();
+    session.run("sleep 1000 & echo started").exits(0).without_job_notices().prints("started\n", "").quietly();
+    session
+        .run("(sleep 1000; echo never) & echo started")
+        .exits(0)
+        .without_job_notices()
+        .prints("started\n", "")
+        .quietly();
+    session
+        .run("sleep 1000 | sleep 1000 & echo started")
+        .exits(0)
+        .without_job_notices()
+        .prints("started\n", "")
+        .quietly();
     session.run("setsid sleep 1000 & nohup sleep 1000 & echo started").exits(0);
     session.survives();
 }
@@ -28,8 +38,8 @@ fn late_output_goes_to_its_own_command(shell: Shell) {
     let mut session = daemon.session(shell);
     let first =
         session.run("(sleep 0.4; echo late; echo late-err >&2) & echo now").exits(0).prints("now\n", "");
-    session.run("echo second").exits(0).prints("second\n", "");
-    session.run("sleep 0.8; echo third").exits(0).prints("third\n", "");
+    session.run("echo second").exits(0).without_job_notices().prints("second\n", "");
+    session.run("sleep 0.8; echo third").exits(0).without_job_notices().prints("third\n", "");
     printed(&mut session, &first.exec_id, 9);
     assert_eq!(session.output_of(&first.exec_id, "stdout"), b"now\nlate\n");
     assert_eq!(session.output_of(&first.exec_id, "stderr"), b"late-err\n");
@@ -42,7 +52,7 @@ fn waiting_for_jobs_gives_all_their_output(shell: Shell) {
     let mut session = daemon.session(shell);
     let ran = session.run("(sleep 0.2; echo a) & (sleep 0.1; echo b) & wait; echo end").exits(0);
     assert_eq!(ran.stdout, "b\na\nend\n");
-    session.run("(exit 5) & wait $!").exits(5).prints("", "");
+    session.run("(exit 5) & wait $!").exits(5).without_job_notices().prints("", "");
 }
 
 fn jobs_can_be_used_across_commands(shell: Shell) {
@@ -56,12 +66,12 @@ fn jobs_can_be_used_across_commands(shell: Shell) {
     session.run("jobs").exits(0).prints("", "");
 }
 
-fn an_end_of_a_job_is_not_announced(shell: Shell) {
+fn an_end_of_a_job_says_nothing_but_that(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
     session.run("sleep 0.1 & (exit 3) & sh -c 'kill -9 $$' &").exits(0).prints("", "");
-    session.run("sleep 0.3").exits(0).prints("", "");
-    session.run("true").exits(0).prints("", "");
+    session.run("sleep 0.3").exits(0).without_job_notices().prints("", "");
+    session.run("true").exits(0).without_job_notices().prints("", "");
 }
 
 fn a_started_command_runs_beside_the_shell(shell: Shell) {
@@ -230,7 +240,7 @@ in_each_shell!(
     late_output_goes_to_its_own_command,
     waiting_for_jobs_gives_all_their_output,
     jobs_can_be_used_across_commands,
-    an_end_of_a_job_is_not_announced,
+    an_end_of_a_job_says_nothing_but_that,
     a_started_command_runs_beside_the_shell,
     a_background_run_answers_when_it_is_over,
     a_short_command_is_told_whole,

@@ -86,6 +86,15 @@ impl Ran {
         self
     }
 
+    /// bash and dash announce the end of a job on the stderr of whatever runs then,
+    /// as they do in a terminal. Where that is not the point, it is set aside.
+    #[must_use]
+    pub fn without_job_notices(mut self) -> Ran {
+        let kept = self.stderr.split_inclusive('\n').filter(|line| !is_job_notice(line));
+        self.stderr = kept.collect();
+        self
+    }
+
     /// Fails if there is anything to be told about the shell.
     #[track_caller]
     pub fn quietly(self) -> Ran {
@@ -108,4 +117,14 @@ impl Ran {
 fn notes(raw: &Value) -> Vec<String> {
     let texts = |list: &Vec<Value>| list.iter().filter_map(|note| note.as_str()).map(str::to_owned).collect();
     raw["notes"].as_array().map(texts).unwrap_or_default()
+}
+
+/// `[1]+  Done      sleep 1`, `[2] - Killed  …`.
+fn is_job_notice(line: &str) -> bool {
+    let Some((number, rest)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) else {
+        return false;
+    };
+    let state = rest.trim_start_matches([' ', '+', '-']);
+    let known = ["Done", "Exit ", "Killed", "Terminated"].iter().any(|word| state.starts_with(word));
+    number.bytes().all(|byte| byte.is_ascii_digit()) && known
 }
