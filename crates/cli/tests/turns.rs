@@ -186,12 +186,15 @@ fn a_full_queue_says_so() {
     let daemon = daemon!();
     let mut session = daemon.session_with(Shell::Bash, json!({"limits": {"max_queue": 2}}));
     let held = hold(&mut session);
-    for _ in 0..2 {
-        session.start(json!({"command": "echo x >>log", "background": false, "wait_s": 20}));
-    }
+    let queued: Vec<String> = (0..2)
+        .map(|_| session.start(json!({"command": "echo x >>log", "background": false, "wait_s": 20})))
+        .collect();
     let params = session.params(json!({"command": "touch hit", "background": false, "wait_s": 20}));
     session.connection.fails("exec.start", params, "SESSION_LIMIT_EXCEEDED");
     release(&mut session, held);
-    session.run_with(json!({"command": "cat log", "wait_s": 20})).exits(0).prints("x\nx\n", "");
+    for exec_id in queued {
+        session.attach(&exec_id).data();
+    }
+    session.run("cat log").exits(0).prints("x\nx\n", "");
     assert!(!process::exists(daemon.work().join("hit")));
 }
