@@ -17,7 +17,7 @@ use trl_protocol::wire::{FromHost, Mode, Stdin};
 
 use crate::exec::escalation::{Escalation, Step};
 use crate::exec::{Exec, Input, Output, Phase, Requester, Running, Stopping, Why, durations};
-use crate::host::{Host, Settling, Stage, output_pipe, timestamp};
+use crate::host::{Host, Purpose, Settling, Stage, output_pipe, timestamp};
 use crate::shell::dialect::{Launch, Settle};
 use crate::shell::prompt::Report;
 use crate::shell::snapshot::Snapshot;
@@ -57,7 +57,7 @@ impl Host {
             let Some(number) = self.queue.front().copied() else { return };
             // A command that may look at the history finds the ones before it there.
             if !self.unrecorded.is_empty() && !self.is_plain(number) {
-                return self.settle(None, self.last_status, false);
+                return self.settle(None, Purpose::History, self.last_status, false);
             }
             self.queue.pop_front();
             if let Err(error) = self.launch(number) {
@@ -145,28 +145,27 @@ impl Host {
         let heard = shell.at_prompt();
         self.stage_deadline = None;
         match std::mem::replace(&mut self.stage, Stage::Idle) {
-            Stage::Starting { scripts, .. } => self.go_on_starting(scripts),
+            Stage::Starting { restore, scripts, .. } => self.go_on_starting(restore, scripts),
             Stage::Running(exec) => self.on_command_over(exec, heard.report, &heard.noise, false),
             Stage::Asking { exec } => self.on_command_over(exec, heard.report, &heard.noise, true),
-            Stage::Clearing { exec, status, asked } => self.settle(Some(exec), status, asked),
+            Stage::Clearing { exec, status, asked } => {
+                self.settle(Some(exec), Purpose::AfterCommand, status, asked)
+            }
             Stage::Settling(settling) => self.on_settled(settling),
             stage @ (Stage::Idle | Stage::Dead | Stage::Waning { .. }) => self.stage = stage,
         }
         self.advance();
     }
 
-    fn go_on_starting(&mut self, mut scripts: VecDeque<String>) {
-        match scripts.pop_front() {
-            Some(script) => match Held::new(script.as_bytes()) {
-                Ok(held) => {
-                    let line = self.shell.as_ref().map(|shell| shell.dialect.restore_line(&held.path()));
-                    self.stage = Stage::Starting { scripts, current: Some(held) };
-                    self.say(line);
-                }
-                Err(_) => self.go_on_starting(scripts),
-            },
-            // A fresh shell shows what every later state is compared with; a restored one is as it was.
-            None => self.settle(None, 0, false),
+    fn go_on_starting(&mut self, restore: bool, mut scripts: VecDeque<String>) {
+        if restore && self.has_snapshot {
+            return self.settle(None, Purpose::Baseline, 0, false);
+        }
+        while let Some(script) = scripts.pop_front() {
+            let (Ok(held), Some(shell)) = (Held::new(script.as_bytes()), &self.shell) else { continue };
+            let line = shell.dialect.restore_line(&held.path());
+            self.stage = Stage::Starting { restore: false, scripts, current: Some(held) };
+            return self.say(Some(line));
         }
     }
 
@@ -204,7 +203,7 @@ impl Host {
                     self.last_status = status;
                     self.unrecorded.extend(self.execs.get(&number).map(|exec| exec.spec.command.clone()));
                 } else if self.ending.is_none() {
-                    self.settle(Some(number), status, asked);
+                    self.settle(Some(number), Purpose::AfterCommand, status, asked);
                 }
             }
             None if !asked => {
@@ -230,7 +229,7 @@ impl Host {
 
     /// Whether the shell's state after the command is the state before it.
     fn is_plain(&self, number: u64) -> bool {
-        self.baseline.is_some()
+        self.has_snapshot
             && self.unrecorded.len() < UNRECORDED
             && self.execs.get(&number).is_some_and(|exec| {
                 exec.spec.env.is_empty()
@@ -449,7 +448,7 @@ impl Host {
     }
 
     /// Asks the shell to put back what held for one command and to print its state.
-    fn settle(&mut self, number: Option<u64>, status: i32, prompt_back: bool) {
+    fn settle(&mut self, number: Option<u64>, purpose: Purpose, status: i32, prompt_back: bool) {
         self.last_status = status;
         let unrecorded = std::mem::take(&mut self.unrecorded);
         let exec = number.and_then(|number| self.execs.get(&number));
@@ -472,8 +471,7 @@ impl Host {
             return;
         };
         let line = shell.dialect.settle_line(&script.path(), &dump.path(), false);
-        self.stage =
-            Stage::Settling(Settling { script, dump, uncovered: false, after_command: number.is_some() });
+        self.stage = Stage::Settling(Settling { script, dump, uncovered: false, purpose });
         self.say(Some(line));
     }
 
@@ -483,10 +481,13 @@ impl Host {
         match shell.dialect.read_dump(&String::from_utf8_lossy(&dump)) {
             Some(mut snapshot) => {
                 snapshot.umask = umask_of(shell.pid).unwrap_or_default();
-                if self.baseline.is_none() {
-                    self.baseline = Some(Snapshot::clone(&snapshot));
+                match settling.purpose {
+                    Purpose::Baseline => self.restore(&snapshot),
+                    Purpose::AfterCommand | Purpose::History => {
+                        self.snapshot = snapshot;
+                        self.has_snapshot = true;
+                    }
                 }
-                self.snapshot = snapshot;
             }
             None if !settling.uncovered => {
                 let line = shell.dialect.settle_line(&settling.script.path(), &settling.dump.path(), true);
@@ -494,7 +495,7 @@ impl Host {
                 self.say(Some(line));
             }
             // It has lost the words for it: the last good snapshot goes into a new shell.
-            None if settling.after_command => {
+            None if settling.purpose == Purpose::AfterCommand => {
                 self.abandon_shell("the command before had left the shell unusable")
             }
             // A shell that never could is used without.
@@ -502,19 +503,24 @@ impl Host {
         }
     }
 
-    /// A new shell with the state of the last snapshot.
+    /// Gives a fresh shell what the last state had beyond it.
+    fn restore(&mut self, fresh: &Snapshot) {
+        let Some(shell) = &self.shell else { return };
+        let difference = self.snapshot.differs_from(fresh);
+        let scripts =
+            difference.scripts(|entry| shell.dialect.guard(entry), |entry| shell.dialect.is_risky(entry));
+        self.go_on_starting(false, scripts.into());
+    }
+
+    /// A new shell, to be given the state of the last snapshot.
     pub(crate) fn replace_shell(&mut self) {
         let (dir, lost_dir) = existing_dir(&self.cwd, &self.spec.env);
         match Shell::spawn(&self.spec, &dir) {
             Ok(shell) => {
-                let scripts = self.baseline.as_ref().map(|baseline| {
-                    let guard = |entry: &str| shell.dialect.guard(entry);
-                    self.snapshot.differs_from(baseline).scripts(guard, |entry| shell.dialect.is_risky(entry))
-                });
                 self.shell = Some(shell);
                 self.stage_deadline = Some(Instant::now() + PATIENCE);
                 self.restarts += 1;
-                self.stage = Stage::Starting { scripts: scripts.unwrap_or_default().into(), current: None };
+                self.stage = Stage::Starting { restore: true, scripts: VecDeque::new(), current: None };
                 let why = self.shell_note.take().unwrap_or_else(|| "the shell had ended".to_owned());
                 let mut note = format!("{why}; this command ran in a new shell with the restored state");
                 if let Some(gone) = lost_dir {

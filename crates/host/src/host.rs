@@ -30,6 +30,8 @@ pub(crate) enum Stage {
     Dead,
     /// Reading its first line, then the scripts that restore its state.
     Starting {
+        /// Whether the state of the shell before it is to be restored.
+        restore: bool,
         scripts: VecDeque<String>,
         #[expect(dead_code, reason = "held open while the shell reads it")]
         current: Option<Held>,
@@ -56,13 +58,23 @@ pub(crate) enum Stage {
     Settling(Settling),
 }
 
+/// Why the shell prints its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A command may have changed it.
+    AfterCommand,
+    /// Nothing has changed; the history gets what it lacks.
+    History,
+    /// A fresh shell shows what the last state is to be compared with.
+    Baseline,
+}
+
 #[derive(Debug)]
 pub(crate) struct Settling {
     pub(crate) script: Held,
     pub(crate) dump: Held,
     pub(crate) uncovered: bool,
-    /// After a command, not after a start.
-    pub(crate) after_command: bool,
+    pub(crate) purpose: Purpose,
 }
 
 #[derive(Debug)]
@@ -79,8 +91,9 @@ pub(crate) struct Host {
     pub(crate) next_number: u64,
     pub(crate) journal: Journal,
     pub(crate) caps: Caps,
-    pub(crate) baseline: Option<Snapshot>,
     pub(crate) snapshot: Snapshot,
+    /// The snapshot is one that the shell has printed.
+    pub(crate) has_snapshot: bool,
     pub(crate) cwd: String,
     pub(crate) last_status: i32,
     /// Commands that left the state alone and are not in the shell's history yet.
@@ -169,15 +182,15 @@ impl Host {
         Ok(Host {
             shell: Some(shell),
             stage_deadline: Some(now + crate::engine::PATIENCE),
-            stage: Stage::Starting { scripts: VecDeque::new(), current: None },
+            stage: Stage::Starting { restore: false, scripts: VecDeque::new(), current: None },
             execs: BTreeMap::new(),
             queue: VecDeque::new(),
             restarts_asked: Vec::new(),
             next_number: 1,
             journal,
             caps,
-            baseline: None,
             snapshot: Snapshot::default(),
+            has_snapshot: false,
             cwd: spec.working_dir.clone(),
             last_status: 0,
             unrecorded: Vec::new(),
