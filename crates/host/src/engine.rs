@@ -574,8 +574,8 @@ impl Host {
 
     fn on_child_ended(&mut self, pid: Pid, status: WaitStatus) {
         let pid = pid.as_raw_nonzero().get();
-        let number = self.execs.iter().find(|(_, exec)| exec.running().is_some_and(|r| r.pid == Some(pid)));
-        if let Some(number) = number.map(|(number, _)| *number) {
+        let number = self.active_execs().find(|(_, exec)| exec.running().is_some_and(|r| r.pid == Some(pid)));
+        if let Some(number) = number.map(|(number, _)| number) {
             self.finish(number, End::Process(status));
         }
     }
@@ -583,7 +583,7 @@ impl Host {
     /// Whatever is due now.
     pub(crate) fn on_time(&mut self, now: Instant) {
         let due: Vec<u64> =
-            self.execs.iter().filter(|(_, exec)| is_due(exec, now)).map(|(number, _)| *number).collect();
+            self.active_execs().filter(|(_, exec)| is_due(exec, now)).map(|(number, _)| number).collect();
         for number in due {
             match self.execs.get(&number).map(|exec| &exec.phase) {
                 Some(Phase::Queued { .. }) => {
@@ -682,6 +682,12 @@ impl Host {
 
     /// Forgets the oldest finished commands beyond what is kept.
     pub(crate) fn prune(&mut self) {
+        let (execs, active) = (&self.execs, &mut self.active);
+        active.retain(|number| execs.get(number).is_some_and(|exec| !exec.is_over()));
+        // Counting bytes is for now and then; counting commands is for every time.
+        if self.execs.len() <= limits::KEPT_EXECS && !self.command_count.is_multiple_of(16) {
+            return;
+        }
         let kept: u64 = self.execs.values().map(|exec| exec.journal.disk_bytes()).sum();
         let mut count = self.execs.len();
         let mut bytes = kept;

@@ -123,6 +123,7 @@ impl Host {
         })?;
         let (background, mode) = (exec.spec.background, exec.spec.mode);
         self.execs.insert(number, exec);
+        self.active.insert(number);
         if mode == Mode::Stream {
             self.subscriptions.push(Subscription {
                 link: requester.link,
