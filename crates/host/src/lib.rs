@@ -42,6 +42,9 @@ fn start() -> io::Result<()> {
     // It fails only for a group leader, which a fresh child is not.
     rustix::process::setsid().ok();
     close_foreign_descriptors();
+    // A limit on file sizes is an error of a write, not the end of the session.
+    // SAFETY: ignoring a signal has no preconditions.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let first = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
     let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
     let null = rustix::fs::open(c"/dev/null", flags, rustix::fs::Mode::empty())?;

@@ -5,6 +5,8 @@
 
 use std::os::fd::OwnedFd;
 
+use rustix::process::Signal;
+
 #[derive(Debug)]
 pub(crate) struct HostProcess {
     pub(crate) pid: u32,
@@ -19,7 +21,12 @@ impl HostProcess {
 
     /// Ends it at once; false if that cannot be done safely.
     pub(crate) fn kill(&self) -> bool {
-        self.handle.as_ref().is_some_and(kill)
+        self.handle.as_ref().is_some_and(|handle| signal(handle, Signal::KILL))
+    }
+
+    /// One that somebody has stopped goes on, to hear what it is told.
+    pub(crate) fn wake(&self) {
+        self.handle.as_ref().map(|handle| signal(handle, Signal::CONT));
     }
 }
 
@@ -30,8 +37,8 @@ fn open(pid: u32) -> Option<OwnedFd> {
 }
 
 #[cfg(target_os = "linux")]
-fn kill(handle: &OwnedFd) -> bool {
-    rustix::process::pidfd_send_signal(handle, rustix::process::Signal::KILL).is_ok()
+fn signal(handle: &OwnedFd, signal: Signal) -> bool {
+    rustix::process::pidfd_send_signal(handle, signal).is_ok()
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -40,6 +47,6 @@ fn open(_pid: u32) -> Option<OwnedFd> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn kill(_handle: &OwnedFd) -> bool {
+fn signal(_handle: &OwnedFd, _signal: Signal) -> bool {
     false
 }

@@ -18,7 +18,15 @@ pub enum DirError {
 /// Makes the directory, or makes sure that an existing one is ours and closed to others.
 pub fn make_private(path: &Path) -> Result<(), DirError> {
     let failed = |error| DirError::Io { path: path.to_owned(), error };
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+    let missing: Vec<&Path> = path.ancestors().take_while(|dir| dir.symlink_metadata().is_err()).collect();
+    for dir in missing.into_iter().rev().filter(|dir| !dir.as_os_str().is_empty()) {
+        match DirBuilder::new().mode(0o700).create(dir) {
+            // Whatever the umask is, we may enter what we make.
+            Ok(()) => fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(failed)?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
     let me = rustix::process::geteuid().as_raw();
     // The entry itself counts too: in a directory open to all, a link made by somebody
     // else could lead us to close or fill a directory of our own.
@@ -32,7 +40,8 @@ pub fn make_private(path: &Path) -> Result<(), DirError> {
     if !target.is_dir() {
         return Err(DirError::NoDirectory { path: path.to_owned() });
     }
-    if target.mode() & 0o077 != 0 {
+    // An odd umask may also have closed it to us.
+    if target.mode() & 0o777 != 0o700 {
         fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(failed)?;
     }
     Ok(())

@@ -41,6 +41,7 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, params: &DestroyParams) -> Res
 /// Ends a session and waits until its host is gone.
 pub(crate) async fn end(session: &Session, force: bool) -> Result<(), Fault> {
     let patience = if force { FORCED_PATIENCE } else { PATIENCE };
+    session.process.wake();
     let asked = async {
         // The end of the connection is the answer, whatever was said before.
         match session.link.call(|req| ToHost::End { req, force }).await {
