@@ -1,0 +1,3 @@
+//! Mail between the sessions of agents.
+pub mod envelope;
+pub mod label;
