@@ -1,4 +1,5 @@
 //! The body format against recorded pairs of another implementation, and against its traps.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
