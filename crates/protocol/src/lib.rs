@@ -4,12 +4,15 @@
 //! event or a [`Fault`]; the runtime sees only these. The host's wire (daemon to
 //! session host) lives in [`wire`]. No I/O, no clock, no terminal in here.
 
+pub mod agent;
+pub mod contact;
 pub mod event;
 pub mod exec;
 pub mod fault;
 pub mod frame;
 pub mod ids;
 pub mod limits;
+pub mod mail;
 pub mod request;
 pub mod session;
 pub mod system;

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::fault::{Code, Fault};
-use crate::{exec, session, system};
+use crate::{agent, contact, exec, mail, session, system};
 
 macro_rules! requests {
     ($($variant:ident($params:ty) = $method:literal;)*) => {
@@ -56,6 +56,29 @@ requests! {
     SystemStats(system::NoParams) = "system.stats";
     SystemInfo(system::NoParams) = "system.info";
     SystemShutdown(system::ShutdownParams) = "system.shutdown";
+    AgentCreate(agent::CreateParams) = "agent.create";
+    AgentList(system::NoParams) = "agent.list";
+    AgentUse(agent::UseParams) = "agent.use";
+    AgentWhoami(agent::CallerParams) = "agent.whoami";
+    AgentSessions(agent::SessionsParams) = "agent.sessions";
+    AgentHeartbeat(agent::CallerParams) = "agent.heartbeat";
+    AgentRelease(agent::CallerParams) = "agent.release";
+    MailSend(mail::SendParams) = "mail.send";
+    MailStatus(mail::MessageParams) = "mail.status";
+    MailInbox(mail::InboxParams) = "mail.inbox";
+    MailCheckReply(mail::MessageParams) = "mail.check_reply";
+    MailAwaitReply(mail::AwaitParams) = "mail.await_reply";
+    MailSendAndWait(mail::SendAndWaitParams) = "mail.send_and_wait";
+    MailReply(mail::ReplyParams) = "mail.reply";
+    MailSubscribe(agent::CallerParams) = "mail.subscribe";
+    MailHeld(agent::CallerParams) = "mail.held";
+    MailDeadLetters(agent::CallerParams) = "mail.dead_letters";
+    MailAutorespond(mail::AutorespondParams) = "mail.autorespond";
+    ContactRequest(contact::ContactParams) = "contact.request";
+    ContactAccept(contact::ContactParams) = "contact.accept";
+    ContactDecline(contact::ContactParams) = "contact.decline";
+    ContactBlock(contact::ContactParams) = "contact.block";
+    ContactList(agent::CallerParams) = "contact.list";
 }
 
 fn read<P: DeserializeOwned>(method: &str, params: Value) -> Result<P, Fault> {

@@ -75,12 +75,10 @@ impl Device {
     pub fn fallback_key(&mut self, identity: &Identity, epoch: u64) -> Option<SignedKey> {
         self.0.generate_fallback_key();
         let device = self.0.curve25519_key();
-        let signed = self
-            .0
-            .fallback_key()
-            .into_iter()
-            .next()
-            .map(|(id, key)| SignedKey::sign(identity, &device, format!("{epoch}.f{}", id.to_base64()), key));
+        let signed =
+            self.0.fallback_key().into_iter().next().map(|(id, key)| {
+                SignedKey::sign(identity, &device, format!("{epoch}.f{}", id.to_base64()), key)
+            });
         self.0.mark_keys_as_published();
         signed
     }
