@@ -23,11 +23,6 @@ impl PacketId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-
-    /// Only for ids that come back from our own store.
-    pub(crate) fn stored(text: String) -> PacketId {
-        PacketId(text)
-    }
 }
 
 impl fmt::Debug for PacketId {

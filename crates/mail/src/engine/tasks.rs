@@ -1,0 +1,321 @@
+//! The open mail of one owner: its lock, its thread, its loops, and the way to end them.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+use trl_protocol::agent::CallerParams;
+use trl_protocol::mail::MailEvent;
+use trl_protocol::Fault;
+
+use super::agents::Agent;
+use super::dispatch::{Caller, MailReply, MailRequest};
+use super::sessions::Session;
+use super::{Engine, Env, Switchboard, Tx, Wake, pump, respond};
+use crate::clock::Clock;
+use crate::config::MailConfig;
+use crate::error::MailError;
+use crate::lock::OwnerLock;
+use crate::presence::{Connections, Processes};
+use crate::relay::{Relay, RelayError};
+use crate::steps::Step;
+use crate::store::{Owner, SEAL_BLOCK, Witness, WitnessFile, open_database, prepare};
+
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+const FETCH: usize = 128;
+
+/// Mail, open and at work. Dropping it stops the loops; [`Mail::close`] also says that all is in order.
+#[derive(Debug)]
+pub struct Mail {
+    engine: Arc<Engine>,
+    tasks: Mutex<Tasks>,
+    _lock: OwnerLock,
+}
+
+#[derive(Debug, Default)]
+struct Tasks {
+    handles: Vec<JoinHandle<()>>,
+    reading: HashSet<i64>,
+}
+
+impl Mail {
+    /// Takes the lock, opens the store and starts the loops. Must be called within a runtime.
+    pub fn open(
+        config: MailConfig,
+        clock: Arc<dyn Clock>,
+        processes: Arc<dyn Processes>,
+        relay: Arc<dyn Relay>,
+    ) -> Result<Mail, MailError> {
+        let runtime = Handle::try_current().map_err(|_| MailError::NoRuntime)?;
+        let lock = OwnerLock::take(&config.dir)?;
+        let path = config.dir.join("mail.db");
+        let database = open_database(&path)?;
+        prepare(&database, &path.display().to_string())?;
+        let witness = WitnessFile::in_dir(&config.dir);
+        let counter = |key: &str| {
+            database.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get::<_, u64>(0))
+        };
+        let (boot, seals) = (counter("boot")?, counter("seals")?);
+        let restored = match witness.read() {
+            Some(seen) => seen.is_ahead_of(boot, seals),
+            None => boot > 0,
+        };
+        let env = Arc::new(Env {
+            boot: boot + 1,
+            reserved: AtomicU64::new(seals + SEAL_BLOCK),
+            relay_name: relay.name(),
+            relay_max: relay.max_packet_bytes(),
+            witness,
+            config,
+            clock,
+            processes,
+            connections: Connections::default(),
+            switchboard: Switchboard::default(),
+            offering: super::inbox::Offering::default(),
+            deadline: AtomicI64::new(i64::MAX),
+        });
+        let agents = begin(&database, &env, restored)?;
+        env.witness.write(Witness { boot: boot + 1, seals: seals + SEAL_BLOCK, closed: false })?;
+        let owner =
+            Owner::start("trl-mail", database).map_err(MailError::io("cannot start the mail's thread"))?;
+        let engine = Arc::new(Engine::new(env, relay, owner));
+        let mail = Mail { engine, tasks: Mutex::default(), _lock: lock };
+        mail.start(&runtime, agents);
+        Ok(mail)
+    }
+
+    fn start(&self, runtime: &Handle, agents: Vec<Agent>) {
+        let engine = || Arc::clone(&self.engine);
+        {
+            let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+            tasks.handles.push(runtime.spawn(pump::run(engine())));
+            tasks.handles.push(runtime.spawn(respond::run(engine())));
+            tasks.handles.push(runtime.spawn(keep_time(engine())));
+            tasks.handles.push(runtime.spawn(keep_keys(engine())));
+        }
+        for agent in agents {
+            self.read_mailbox(runtime, agent);
+        }
+    }
+
+    fn read_mailbox(&self, runtime: &Handle, agent: Agent) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        if tasks.reading.insert(agent.id) {
+            tasks.handles.push(runtime.spawn(receive(Arc::clone(&self.engine), agent)));
+        }
+    }
+
+    /// Answers one request; waiting requests wait inside. Dropping the future abandons the wait.
+    pub async fn handle(&self, request: MailRequest, caller: Caller) -> Result<MailReply, Fault> {
+        let reply = self.engine.handle(request, caller).await?;
+        if let MailReply::Created(created) = &reply {
+            let name = created.agent.clone();
+            let agent = self.engine.tx(move |tx| tx.known_agent(&name)).await?;
+            self.read_mailbox(&Handle::current(), agent);
+        }
+        Ok(reply)
+    }
+
+    /// `mail.subscribe`: counts and ids of what arrives, for as long as the subscription is kept.
+    pub async fn subscribe(&self, params: CallerParams, caller: Caller) -> Result<Subscription, Fault> {
+        let session =
+            self.engine.tx(move |tx| tx.caller(caller, params.as_token.as_deref())).await?;
+        Ok(Subscription { engine: Arc::clone(&self.engine), session, newest: 0 })
+    }
+
+    /// A connection has ended: the session it held is no longer held by it.
+    pub async fn connection_closed(&self, connection: u64) -> Result<(), Fault> {
+        match self.engine.env.connections.unbind(connection) {
+            Some(uuid) => Ok(self.engine.tx(move |tx| tx.connection_lost(&uuid)).await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether any agent has a live session; a daemon without may end.
+    pub async fn is_anyone_live(&self) -> Result<bool, Fault> {
+        let anyone = self.engine.tx(|tx| {
+            for agent in tx.all_agents()? {
+                if !tx.live_sessions(agent.id)?.is_empty() {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        });
+        Ok(anyone.await?)
+    }
+
+    /// Does what is due by the clock now. The loop does this by itself; tests move the clock and call it.
+    pub async fn tick(&self) -> Result<(), Fault> {
+        self.engine.tx(|tx| tx.tick()).await?;
+        Ok(())
+    }
+
+    /// Stops the loops and notes that nothing was left half done.
+    pub async fn close(self) -> Result<(), MailError> {
+        self.stop();
+        let seals = self
+            .engine
+            .tx(|tx| {
+                Ok(tx.db.query_row("SELECT value FROM meta WHERE key = 'seals'", [], |row| row.get(0))?)
+            })
+            .await?;
+        let env = &self.engine.env;
+        env.witness.write(Witness { boot: env.boot, seals, closed: true })
+    }
+
+    fn stop(&self) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        for handle in tasks.handles.drain(..) {
+            handle.abort();
+        }
+    }
+}
+
+impl Drop for Mail {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The first transaction of a start: counts it, and retires the ratchets of a restored store.
+fn begin(database: &rusqlite::Connection, env: &Env, restored: bool) -> Result<Vec<Agent>, MailError> {
+    database.execute_batch("BEGIN IMMEDIATE")?;
+    let mut tx = Tx { db: database, env, now: env.clock.now_ms(), wakes: Vec::new() };
+    tx.db.execute("UPDATE meta SET value = value + 1 WHERE key = 'boot'", [])?;
+    // No connection of an earlier daemon is left.
+    tx.db.execute("UPDATE deliveries SET state = 'waiting', via = NULL
+                   WHERE state = 'offered' AND via != 'token'", [])?;
+    if restored {
+        tracing::warn!("the mail store is older than its witness: new keys are used from here on");
+        tx.retire_ratchets()?;
+    }
+    tx.bury_interrupted()?;
+    let agents = tx.all_agents()?;
+    database.execute_batch("COMMIT")?;
+    Ok(agents)
+}
+
+/// From the relay into the store, then the acknowledgement; what fails comes again.
+async fn receive(engine: Arc<Engine>, agent: Agent) {
+    let mut mailbox = engine.relay.mailbox(&agent.address);
+    loop {
+        let result = receive_batch(&engine, agent.id, mailbox.as_mut()).await;
+        match result {
+            Ok(()) => {}
+            Err(MailError::Closed | MailError::Relay(RelayError::Closed)) => return,
+            Err(error) => {
+                tracing::warn!(%error, agent = agent.id, "receiving mail failed; it is tried again");
+                sleep(RETRY_AFTER).await;
+                mailbox = engine.relay.mailbox(&agent.address);
+            }
+        }
+    }
+}
+
+async fn receive_batch(
+    engine: &Engine,
+    agent_id: i64,
+    mailbox: &mut dyn crate::relay::Mailbox,
+) -> Result<(), MailError> {
+    let steps = &engine.env.config.steps;
+    let packets = mailbox.next(FETCH).await?;
+    steps.reach(Step::ReceiveFetched)?;
+    let tokens = packets.iter().map(|packet| packet.token).collect();
+    engine.tx(move |tx| tx.receive(agent_id, packets)).await?;
+    steps.reach(Step::ReceiveCommitted)?;
+    mailbox.ack(tokens).await?;
+    steps.reach(Step::ReceiveAcked)
+}
+
+/// Sleeps until the next deadline and does what is due then.
+async fn keep_time(engine: Arc<Engine>) {
+    let bell = engine.env.switchboard.listen(Wake::Deadline);
+    loop {
+        // Set before the look, so that a deadline which appears during it is not lost.
+        engine.env.deadline.store(i64::MAX, Ordering::SeqCst);
+        let next = match engine.tx(|tx| tx.tick()).await {
+            Ok(next) => next,
+            Err(MailError::Closed) => return,
+            Err(error) => {
+                tracing::warn!(%error, "what was due could not be done");
+                engine.env.clock.now_ms() + 1000
+            }
+        };
+        engine.env.deadline.fetch_min(next, Ordering::SeqCst);
+        loop {
+            let left = engine.env.deadline.load(Ordering::SeqCst) - engine.env.clock.now_ms();
+            let Ok(left @ 1..) = u64::try_from(left) else { break };
+            tokio::select! {
+                () = sleep(Duration::from_millis(left)) => {}
+                () = bell.notify.notified() => {}
+            }
+        }
+    }
+}
+
+async fn keep_keys(engine: Arc<Engine>) {
+    let bell = engine.env.switchboard.listen(Wake::Keys);
+    let mut always = true;
+    loop {
+        let agents = match engine.tx(|tx| tx.all_agents()).await {
+            Ok(agents) => agents,
+            Err(MailError::Closed) => return,
+            Err(error) => {
+                tracing::warn!(%error, "agents could not be read");
+                Vec::new()
+            }
+        };
+        let mut failed = false;
+        for agent in agents {
+            if let Err(error) = engine.supply_keys(&agent, always).await {
+                tracing::warn!(%error, agent = agent.id, "keys could not be announced; tried again later");
+                failed = true;
+            }
+        }
+        always = failed;
+        bell.notify.notified().await;
+    }
+}
+
+/// Events of one session's inbox.
+#[derive(Debug)]
+pub struct Subscription {
+    engine: Arc<Engine>,
+    session: Session,
+    newest: i64,
+}
+
+impl Subscription {
+    /// Waits for mail that was not told of before. `Err` ends the subscription.
+    pub async fn next(&mut self) -> Result<MailEvent, Fault> {
+        let bell = self.engine.env.switchboard.listen(Wake::Inbox(self.session.uuid.clone()));
+        loop {
+            let mut rung = std::pin::pin!(bell.notify.notified());
+            rung.as_mut().enable();
+            let (uuid, newest) = (self.session.uuid.clone(), self.newest);
+            let (count, fresh) = self.engine.tx(move |tx| tx.news(&uuid, newest)).await?;
+            if let Some((newest, _)) = fresh.last() {
+                self.newest = *newest;
+                return Ok(MailEvent { count, ids: fresh.into_iter().map(|(_, id)| id).collect() });
+            }
+            rung.await;
+        }
+    }
+}
+
+impl Tx<'_> {
+    /// How many messages wait, and which of them are newer than what was told.
+    fn news(&self, uuid: &str, newest: i64) -> Result<(u64, Vec<(i64, String)>), MailError> {
+        let mut query = self.db.prepare_cached(
+            "SELECT m.id, m.local_id FROM deliveries d JOIN mail m ON m.id = d.mail_id
+             WHERE d.uuid = ?1 AND d.state != 'read' AND d.mail_id > ?2 ORDER BY d.mail_id LIMIT 100",
+        )?;
+        let rows = query.query_map(rusqlite::params![uuid, newest], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let fresh: Vec<(i64, String)> = rows.collect::<Result<_, _>>()?;
+        Ok((self.waiting_for(uuid)?, fresh))
+    }
+}
