@@ -189,6 +189,8 @@ fn begin(database: &rusqlite::Connection, env: &Env, restored: bool) -> Result<V
     // No connection of an earlier daemon is left.
     tx.db.execute("UPDATE deliveries SET state = 'waiting', via = NULL
                    WHERE state = 'offered' AND via != 'token'", [])?;
+    // A session without a process lived by its connection; one that lives on will beat again.
+    tx.db.execute("UPDATE sessions SET heartbeat = 0 WHERE pid IS NULL", [])?;
     if restored {
         tracing::warn!("the mail store is older than its witness: new keys are used from here on");
         tx.retire_ratchets()?;
