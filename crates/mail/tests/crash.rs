@@ -228,7 +228,13 @@ fn survive(random: u64) {
         run_child(home.path(), plan, run, &mut said);
     }
     run_child(home.path(), Plan::Never, count, &mut said);
-    println!("{} lives, {} deaths, {} promised, {} read", count, said.deaths, said.sent.len(), said.read.len());
+    println!(
+        "{} lives, {} deaths, {} promised, {} read",
+        count,
+        said.deaths,
+        said.sent.len(),
+        said.read.len()
+    );
     assert!(said.deaths * 2 > count, "only {} of {count} died", said.deaths);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(compare(home.path(), &said));

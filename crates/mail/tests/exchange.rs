@@ -29,7 +29,8 @@ async fn a_message_arrives_and_its_sender_knows() {
     office.reaches(1, id, "offered").await;
     assert!(office.get(2, "mail.inbox", json!({})).await["messages"].as_array().unwrap().is_empty());
     let status = office.reaches(1, id, "read").await;
-    let states: Vec<_> = status["history"].as_array().unwrap().iter().map(|row| row["state"].clone()).collect();
+    let states: Vec<_> =
+        status["history"].as_array().unwrap().iter().map(|row| row["state"].clone()).collect();
     for state in ["queued", "sealed", "relayed", "delivered", "routed", "offered", "read"] {
         assert!(states.contains(&json!(state)), "{state} is missing in {states:?}");
     }
@@ -183,7 +184,10 @@ async fn a_token_speaks_for_its_session_anywhere() {
     office.send(99, json!({"to": "bob", "text": "hi", "as": token})).await;
     assert_eq!(office.take(2).await[0]["from_session"], "reviewer");
     let who = office.get(98, "agent.whoami", json!({"as": token})).await;
-    assert_eq!((&who["agent"], &who["label"], &who["mode"]), (&json!("alice"), &json!("reviewer"), &json!("daemon")));
+    assert_eq!(
+        (&who["agent"], &who["label"], &who["mode"]),
+        (&json!("alice"), &json!("reviewer"), &json!("daemon"))
+    );
     assert_eq!(who["live_sessions"], json!(["claude:1", "reviewer"]));
 }
 

@@ -65,9 +65,8 @@ impl Tx<'_> {
         }
         let identity = Identity::generate();
         let mut device = Device::generate();
-        let fallback = device
-            .fallback_key(&identity, 1)
-            .ok_or(MailError::Corrupt { what: "fallback key" })?;
+        let fallback =
+            device.fallback_key(&identity, 1).ok_or(MailError::Corrupt { what: "fallback key" })?;
         let bundle = Bundle { card: device.card(&identity, 1), fallback };
         self.db.execute(
             "INSERT INTO agents (name, address, identity, device, epoch, policy, bundle, fallback_at, created_at)
@@ -175,8 +174,9 @@ fn read_agent(row: &rusqlite::Row<'_>) -> rusqlite::Result<Agent> {
     Ok(Agent {
         id: row.get(0)?,
         name: row.get(1)?,
-        address: Address::parse(&address)
-            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, Box::new(error)))?,
+        address: Address::parse(&address).map_err(|error| {
+            rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, Box::new(error))
+        })?,
         policy: policy_named(&row.get::<_, String>(3)?),
         pinned: row.get(4)?,
     })

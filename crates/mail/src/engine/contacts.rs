@@ -93,10 +93,7 @@ impl Tx<'_> {
     }
 
     fn is_own(&self, address: &str) -> Result<bool, MailError> {
-        Ok(self
-            .db
-            .prepare_cached("SELECT 1 FROM agents WHERE address = ?1")?
-            .exists([address])?)
+        Ok(self.db.prepare_cached("SELECT 1 FROM agents WHERE address = ?1")?.exists([address])?)
     }
 
     pub(crate) fn contact_state(&self, agent_id: i64, peer: &str) -> Result<Option<ContactState>, MailError> {
@@ -113,7 +110,11 @@ impl Tx<'_> {
     }
 
     /// Whether mail from this sender is taken, and if not, what its sender is told.
-    pub(crate) fn refusal_of_sender(&self, agent_id: i64, sender: &str) -> Result<Option<FailReason>, MailError> {
+    pub(crate) fn refusal_of_sender(
+        &self,
+        agent_id: i64,
+        sender: &str,
+    ) -> Result<Option<FailReason>, MailError> {
         Ok(match self.contact_state(agent_id, sender)? {
             Some(ContactState::Own | ContactState::Accepted) => None,
             Some(ContactState::Blocked) => Some(FailReason::Blocked),
@@ -258,9 +259,9 @@ impl Tx<'_> {
 
     #[expect(clippy::type_complexity, reason = "one row, read in one place")]
     fn contact_rows(&self, agent_id: i64) -> Result<Vec<(String, Option<String>, String, i64)>, MailError> {
-        let mut query = self
-            .db
-            .prepare_cached("SELECT peer, petname, state, at FROM contacts WHERE agent_id = ?1 ORDER BY at")?;
+        let mut query = self.db.prepare_cached(
+            "SELECT peer, petname, state, at FROM contacts WHERE agent_id = ?1 ORDER BY at",
+        )?;
         let rows =
             query.query_map([agent_id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
         rows.map(|row| row.map_err(MailError::from)).collect()
@@ -289,7 +290,12 @@ impl Tx<'_> {
     }
 
     /// A peer's word about being contacts; never makes a contact that we did not want.
-    pub(crate) fn hear_contact(&mut self, agent_id: i64, from: &Address, word: ContactWord) -> Result<(), MailError> {
+    pub(crate) fn hear_contact(
+        &mut self,
+        agent_id: i64,
+        from: &Address,
+        word: ContactWord,
+    ) -> Result<(), MailError> {
         let state = self.contact_state(agent_id, from.as_str())?;
         let own_name = self.agent_by_id(agent_id)?.name;
         match (word, state) {

@@ -104,7 +104,8 @@ impl Engine {
                 self.tx(move |tx| tx.heartbeat(&tx.caller(caller, params.as_token.as_deref())?)).await?,
             ),
             Ask::AgentRelease(params) => MailReply::Released(
-                self.tx(move |tx| tx.release(&tx.caller(caller, params.as_token.as_deref())?)).await?,
+                self.tx(move |tx| tx.release(&tx.caller(caller, params.as_token.as_deref())?, caller))
+                    .await?,
             ),
             Ask::MailSend(params) => MailReply::Sent(self.send(params, caller).await?.0),
             Ask::MailStatus(params) => MailReply::Status(

@@ -27,9 +27,8 @@ impl Tx<'_> {
     }
 
     fn fail_expired_outbox(&mut self) -> Result<(), MailError> {
-        let ids = self.ids(
-            "SELECT id FROM outbox WHERE expires_at <= ?1 AND state IN ('queued','sealed','relayed')",
-        )?;
+        let ids = self
+            .ids("SELECT id FROM outbox WHERE expires_at <= ?1 AND state IN ('queued','sealed','relayed')")?;
         for id in ids {
             self.fail_outbox(id, FailReason::Expired)?;
         }

@@ -229,10 +229,8 @@ impl Tx<'_> {
             self.db
                 .prepare_cached("DELETE FROM deliveries WHERE mail_id = ?1 AND state = 'waiting'")?
                 .execute([mail_id])?;
-            let left = self
-                .db
-                .prepare_cached("SELECT 1 FROM deliveries WHERE mail_id = ?1")?
-                .exists([mail_id])?;
+            let left =
+                self.db.prepare_cached("SELECT 1 FROM deliveries WHERE mail_id = ?1")?.exists([mail_id])?;
             if !left {
                 self.set_route(mail_id, "expired")?;
                 self.owe_for_mail(mail_id, State::Failed, Some(FailReason::Expired))?;
@@ -247,7 +245,9 @@ impl Tx<'_> {
         use rusqlite::OptionalExtension;
         let found = self
             .db
-            .prepare_cached(&format!("SELECT {MESSAGE} FROM mail m WHERE m.agent_id = ?1 AND m.local_id = ?2"))?
+            .prepare_cached(&format!(
+                "SELECT {MESSAGE} FROM mail m WHERE m.agent_id = ?1 AND m.local_id = ?2"
+            ))?
             .query_row(params![agent_id, local_id], read_message)
             .optional()?;
         match found {

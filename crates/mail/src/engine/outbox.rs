@@ -71,9 +71,9 @@ impl Tx<'_> {
 
     pub(crate) fn status(&self, agent_id: i64, message_id: &str) -> Result<Status, MailError> {
         let sent = self.sent_message(agent_id, message_id)?;
-        let mut query = self
-            .db
-            .prepare_cached("SELECT state, reason, at FROM history WHERE outbox_id = ?1 ORDER BY at, rowid")?;
+        let mut query = self.db.prepare_cached(
+            "SELECT state, reason, at FROM history WHERE outbox_id = ?1 ORDER BY at, rowid",
+        )?;
         let rows = query.query_map([sent.id], |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?, row.get::<_, i64>(2)?))
         })?;
@@ -135,7 +135,11 @@ impl Tx<'_> {
     }
 
     /// Nobody has this address: everything that waits for it fails, and says so.
-    pub(crate) fn fail_pair(&mut self, pair: &super::sealing::Pair, reason: FailReason) -> Result<(), MailError> {
+    pub(crate) fn fail_pair(
+        &mut self,
+        pair: &super::sealing::Pair,
+        reason: FailReason,
+    ) -> Result<(), MailError> {
         let ids: Vec<i64> = {
             let mut query = self
                 .db
@@ -226,7 +230,12 @@ impl Tx<'_> {
     }
 
     /// The peer could not open these: they are sealed again, a few times at most.
-    pub(crate) fn seal_again(&mut self, agent_id: i64, peer: &str, packets: &[String]) -> Result<(), MailError> {
+    pub(crate) fn seal_again(
+        &mut self,
+        agent_id: i64,
+        peer: &str,
+        packets: &[String],
+    ) -> Result<(), MailError> {
         const TRIES: i64 = 3;
         for packet in packets.iter().take(1000) {
             let outbox_id: Option<Option<i64>> = self

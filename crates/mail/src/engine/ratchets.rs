@@ -22,7 +22,7 @@ impl Tx<'_> {
             .db
             .prepare_cached(
                 "SELECT pickle FROM ratchets WHERE agent_id = ?1 AND peer = ?2 AND may_seal = 1
-                   AND pickle IS NOT NULL ORDER BY used_at DESC, id LIMIT 1",
+                   AND pickle IS NOT NULL ORDER BY used DESC LIMIT 1",
             )?
             .query_row(params![agent_id, peer], |row| row.get(0))
             .optional()?;
@@ -39,8 +39,9 @@ impl Tx<'_> {
     ) -> Result<(), MailError> {
         self.db
             .prepare_cached(
-                "INSERT INTO ratchets (agent_id, peer, id, pickle, may_seal, peer_epoch, used_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                "INSERT INTO ratchets (agent_id, peer, id, pickle, may_seal, peer_epoch, used)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6,
+                   (SELECT ifnull(max(used), 0) + 1 FROM ratchets WHERE agent_id = ?1 AND peer = ?2))",
             )?
             .execute(params![
                 agent_id,
@@ -49,21 +50,25 @@ impl Tx<'_> {
                 ratchet.store()?.as_slice(),
                 may_seal,
                 peer_epoch as i64,
-                self.now
             ])?;
         self.db
             .prepare_cached(
                 "UPDATE ratchets SET pickle = NULL, may_seal = 0
                  WHERE agent_id = ?1 AND peer = ?2 AND pickle IS NOT NULL AND id NOT IN
                    (SELECT id FROM ratchets WHERE agent_id = ?1 AND peer = ?2 AND pickle IS NOT NULL
-                    ORDER BY used_at DESC, id LIMIT ?3)",
+                    ORDER BY used DESC LIMIT ?3)",
             )?
             .execute(params![agent_id, peer, KEPT])?;
         Ok(())
     }
 
     /// After sealing: the advanced ratchet replaces the one it came from.
-    pub(crate) fn update_ratchet(&self, agent_id: i64, peer: &str, ratchet: &Ratchet) -> Result<(), MailError> {
+    pub(crate) fn update_ratchet(
+        &self,
+        agent_id: i64,
+        peer: &str,
+        ratchet: &Ratchet,
+    ) -> Result<(), MailError> {
         self.db
             .prepare_cached("UPDATE ratchets SET pickle = ?4 WHERE agent_id = ?1 AND peer = ?2 AND id = ?3")?
             .execute(params![agent_id, peer, ratchet.id(), ratchet.store()?.as_slice()])?;
@@ -73,9 +78,11 @@ impl Tx<'_> {
     fn ratchet_opened(&self, agent_id: i64, peer: &str, ratchet: &Ratchet) -> Result<(), MailError> {
         self.db
             .prepare_cached(
-                "UPDATE ratchets SET pickle = ?4, used_at = ?5 WHERE agent_id = ?1 AND peer = ?2 AND id = ?3",
+                "UPDATE ratchets SET pickle = ?4, used =
+                   (SELECT ifnull(max(used), 0) + 1 FROM ratchets WHERE agent_id = ?1 AND peer = ?2)
+                 WHERE agent_id = ?1 AND peer = ?2 AND id = ?3",
             )?
-            .execute(params![agent_id, peer, ratchet.id(), ratchet.store()?.as_slice(), self.now])?;
+            .execute(params![agent_id, peer, ratchet.id(), ratchet.store()?.as_slice()])?;
         Ok(())
     }
 
@@ -124,7 +131,9 @@ impl Tx<'_> {
         self.store_device(agent_id, &keys.device)?;
         let known_epoch: u64 = self
             .db
-            .prepare_cached("SELECT ifnull(max(peer_epoch), 0) FROM ratchets WHERE agent_id = ?1 AND peer = ?2")?
+            .prepare_cached(
+                "SELECT ifnull(max(peer_epoch), 0) FROM ratchets WHERE agent_id = ?1 AND peer = ?2",
+            )?
             .query_row(params![agent_id, from.as_str()], |row| row.get(0))?;
         if card.epoch > known_epoch && known_epoch > 0 {
             // The peer came back from a backup: it cannot be trusted to still have the old ratchets.
@@ -139,7 +148,12 @@ impl Tx<'_> {
     }
 
     #[expect(clippy::option_option, reason = "unknown, known and forgotten, known and usable")]
-    fn ratchet_with_id(&self, agent_id: i64, peer: &Address, id: &str) -> Result<Option<Option<Ratchet>>, MailError> {
+    fn ratchet_with_id(
+        &self,
+        agent_id: i64,
+        peer: &Address,
+        id: &str,
+    ) -> Result<Option<Option<Ratchet>>, MailError> {
         let row: Option<Option<Vec<u8>>> = self
             .db
             .prepare_cached("SELECT pickle FROM ratchets WHERE agent_id = ?1 AND peer = ?2 AND id = ?3")?
@@ -161,9 +175,10 @@ impl Tx<'_> {
         let pickles: Vec<Zeroizing<Vec<u8>>> = {
             let mut query = self.db.prepare_cached(
                 "SELECT pickle FROM ratchets WHERE agent_id = ?1 AND peer = ?2 AND pickle IS NOT NULL
-                 ORDER BY used_at DESC, id",
+                 ORDER BY used DESC",
             )?;
-            let rows = query.query_map(params![agent_id, from.as_str()], |row| row.get(0).map(Zeroizing::new))?;
+            let rows =
+                query.query_map(params![agent_id, from.as_str()], |row| row.get(0).map(Zeroizing::new))?;
             rows.collect::<Result<_, _>>()?
         };
         let mut failure = OpenError::Undecryptable("there is no ratchet with this peer".to_owned());

@@ -118,9 +118,7 @@ impl Tx<'_> {
             // Below delivery, a peer can know nothing about our message.
             if receipt.state >= State::Delivered {
                 self.move_outbox(outbox_id, receipt.state, receipt.reason, receipt.at)?;
-                self.db
-                    .prepare_cached("DELETE FROM packets WHERE outbox_id = ?1")?
-                    .execute([outbox_id])?;
+                self.db.prepare_cached("DELETE FROM packets WHERE outbox_id = ?1")?.execute([outbox_id])?;
             }
         }
         self.env.config.steps.reach(Step::ReceiptApplied)

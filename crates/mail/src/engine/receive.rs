@@ -47,7 +47,9 @@ impl Tx<'_> {
                 self.env.config.steps.reach(Step::ReceiveOpened)?;
                 let uid = self.take_plaintext(agent_id, &incoming.from, &plaintext)?;
                 self.db
-                    .prepare_cached("INSERT INTO seen (agent_id, packet_id, uid, at) VALUES (?1, ?2, ?3, ?4)")?
+                    .prepare_cached(
+                        "INSERT INTO seen (agent_id, packet_id, uid, at) VALUES (?1, ?2, ?3, ?4)",
+                    )?
                     .execute(params![agent_id, packet_id.as_str(), uid, self.now])?;
                 Ok(())
             }
@@ -60,7 +62,13 @@ impl Tx<'_> {
     }
 
     /// Kept as it came: a later version, or a person, may still make sense of it.
-    fn quarantine(&self, agent_id: i64, incoming: &Incoming, id: &str, reason: &str) -> Result<(), MailError> {
+    fn quarantine(
+        &self,
+        agent_id: i64,
+        incoming: &Incoming,
+        id: &str,
+        reason: &str,
+    ) -> Result<(), MailError> {
         tracing::warn!(agent_id, from = %incoming.from, packet = %id, reason, "a packet was quarantined");
         self.db
             .prepare_cached(
@@ -164,9 +172,7 @@ impl Tx<'_> {
             return self.owe_receipt(agent_id, from.as_str(), uid, State::Failed, Some(reason));
         }
         let mail_id = self.store_mail(agent_id, from, uid, body, &decoded, expires_at)?;
-        self.db
-            .prepare_cached("UPDATE agents SET unread = unread + 1 WHERE id = ?1")?
-            .execute([agent_id])?;
+        self.db.prepare_cached("UPDATE agents SET unread = unread + 1 WHERE id = ?1")?.execute([agent_id])?;
         self.owe_receipt(agent_id, from.as_str(), uid, State::Delivered, None)?;
         self.note_reply(agent_id, from, &decoded)?;
         self.route_mail(mail_id)

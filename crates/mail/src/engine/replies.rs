@@ -43,7 +43,11 @@ impl Engine {
         Ok(created)
     }
 
-    pub(super) async fn sessions(&self, params: SessionsParams, caller: Caller) -> Result<Sessions, MailError> {
+    pub(super) async fn sessions(
+        &self,
+        params: SessionsParams,
+        caller: Caller,
+    ) -> Result<Sessions, MailError> {
         self.tx(move |tx| {
             let own = tx.caller(caller, params.as_token.as_deref());
             match params.agent {
@@ -60,7 +64,11 @@ impl Engine {
         .await
     }
 
-    pub(super) async fn send(&self, params: SendParams, caller: Caller) -> Result<(Sent, Session), MailError> {
+    pub(super) async fn send(
+        &self,
+        params: SendParams,
+        caller: Caller,
+    ) -> Result<(Sent, Session), MailError> {
         self.check_exists(&params.to, params.as_token.clone(), caller).await?;
         let sent = self
             .tx(move |tx| {
@@ -151,7 +159,11 @@ impl Engine {
         Ok(())
     }
 
-    pub(super) async fn check_reply(&self, params: MessageParams, caller: Caller) -> Result<CheckedReply, MailError> {
+    pub(super) async fn check_reply(
+        &self,
+        params: MessageParams,
+        caller: Caller,
+    ) -> Result<CheckedReply, MailError> {
         let (reply, _) = self.look_for_reply(caller, params.as_token, params.message_id).await?;
         Ok(CheckedReply { reply })
     }
@@ -175,7 +187,11 @@ impl Engine {
         .await
     }
 
-    pub(super) async fn await_reply(&self, params: AwaitParams, caller: Caller) -> Result<AwaitedReply, MailError> {
+    pub(super) async fn await_reply(
+        &self,
+        params: AwaitParams,
+        caller: Caller,
+    ) -> Result<AwaitedReply, MailError> {
         let until = deadline(params.timeout_s.unwrap_or(DEFAULT_WAIT_S))?;
         let AwaitParams { message_id, as_token, .. } = params;
         let (token, id) = (as_token.clone(), message_id.clone());
@@ -204,8 +220,17 @@ impl Engine {
         params: SendAndWaitParams,
         caller: Caller,
     ) -> Result<AwaitedReply, MailError> {
-        let SendAndWaitParams { to, text, to_session, role, in_reply_to, auto, expires_s, timeout_s, as_token } =
-            params;
+        let SendAndWaitParams {
+            to,
+            text,
+            to_session,
+            role,
+            in_reply_to,
+            auto,
+            expires_s,
+            timeout_s,
+            as_token,
+        } = params;
         deadline(timeout_s.unwrap_or(DEFAULT_WAIT_S))?;
         let send = SendParams {
             to,

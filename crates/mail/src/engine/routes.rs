@@ -21,7 +21,12 @@ struct Waiting {
 }
 
 impl Tx<'_> {
-    pub(crate) fn bind_conversation(&self, session: &Session, peer: &str, label: &str) -> Result<(), MailError> {
+    pub(crate) fn bind_conversation(
+        &self,
+        session: &Session,
+        peer: &str,
+        label: &str,
+    ) -> Result<(), MailError> {
         self.db
             .prepare_cached(
                 "INSERT INTO conversations (agent_id, peer, peer_label, uuid) VALUES (?1, ?2, ?3, ?4)
@@ -62,7 +67,9 @@ impl Tx<'_> {
         self.set_route(mail_id, "routed")?;
         for uuid in uuids {
             self.db
-                .prepare_cached("INSERT OR IGNORE INTO deliveries (mail_id, uuid, state) VALUES (?1, ?2, 'waiting')")?
+                .prepare_cached(
+                    "INSERT OR IGNORE INTO deliveries (mail_id, uuid, state) VALUES (?1, ?2, 'waiting')",
+                )?
                 .execute(params![mail_id, uuid])?;
             self.wakes.push(Wake::Inbox(uuid));
         }
@@ -150,8 +157,9 @@ impl Tx<'_> {
     /// Someone appeared: everything that is held is judged again, oldest first.
     pub(crate) fn reroute_held(&mut self, agent_id: i64) -> Result<(), MailError> {
         let ids: Vec<i64> = {
-            let mut query =
-                self.db.prepare_cached("SELECT id FROM mail WHERE agent_id = ?1 AND route = 'held' ORDER BY id")?;
+            let mut query = self
+                .db
+                .prepare_cached("SELECT id FROM mail WHERE agent_id = ?1 AND route = 'held' ORDER BY id")?;
             let rows = query.query_map([agent_id], |row| row.get(0))?;
             rows.collect::<Result<_, _>>()?
         };
@@ -173,10 +181,8 @@ impl Tx<'_> {
         let mut ids = ids;
         ids.sort_unstable();
         for id in ids {
-            let others = self
-                .db
-                .prepare_cached("SELECT 1 FROM deliveries WHERE mail_id = ?1")?
-                .exists([id])?;
+            let others =
+                self.db.prepare_cached("SELECT 1 FROM deliveries WHERE mail_id = ?1")?.exists([id])?;
             if !others {
                 self.db.prepare_cached("UPDATE mail SET route = 'held' WHERE id = ?1")?.execute([id])?;
                 self.route_mail(id)?;

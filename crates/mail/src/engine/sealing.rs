@@ -111,8 +111,8 @@ impl Tx<'_> {
             let mut query = self.db.prepare_cached(
                 "DELETE FROM controls WHERE agent_id = ?1 AND peer = ?2 RETURNING kind, payload",
             )?;
-            let rows =
-                query.query_map(params![sealer.agent_id, sealer.peer], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let rows = query
+                .query_map(params![sealer.agent_id, sealer.peer], |row| Ok((row.get(0)?, row.get(1)?)))?;
             rows.collect::<Result<_, _>>()?
         };
         for (kind, payload) in rows {
@@ -151,12 +151,18 @@ impl Tx<'_> {
             return Ok(());
         }
         let mut plaintext = vec![RECEIPTS];
-        serde_json::to_writer(&mut plaintext, &receipts).map_err(|_| MailError::Corrupt { what: "receipt" })?;
+        serde_json::to_writer(&mut plaintext, &receipts)
+            .map_err(|_| MailError::Corrupt { what: "receipt" })?;
         self.seal_one(sealer, &plaintext, None)?;
         self.env.config.steps.reach(Step::ReceiptSealed)
     }
 
-    fn seal_one(&self, sealer: &mut Sealer<'_>, plaintext: &[u8], outbox_id: Option<i64>) -> Result<(), MailError> {
+    fn seal_one(
+        &self,
+        sealer: &mut Sealer<'_>,
+        plaintext: &[u8],
+        outbox_id: Option<i64>,
+    ) -> Result<(), MailError> {
         let packet = Packet::new(sealer.ratchet.seal(plaintext)?, &sealer.card);
         let bytes = packet.to_bytes().map_err(|_| MailError::Corrupt { what: "packet" })?;
         self.db

@@ -31,11 +31,7 @@ struct Lineage {
 }
 
 impl Tx<'_> {
-    pub(crate) fn send(
-        &mut self,
-        session: &Session,
-        params: SendParams,
-    ) -> Result<(Sent, i64), MailError> {
+    pub(crate) fn send(&mut self, session: &Session, params: SendParams) -> Result<(Sent, i64), MailError> {
         self.env.config.steps.reach(Step::SendBegin)?;
         let accepted = self.check_send(session, &params)?;
         let agent = self.agent_by_id(session.agent_id)?;
@@ -168,7 +164,9 @@ impl Tx<'_> {
                 "SELECT count(*) FROM (SELECT 1 FROM outbox
                  WHERE agent_id = ?1 AND peer = ?2 AND created_at > ?3 LIMIT ?4)",
             )?
-            .query_row(params![agent_id, peer.address.as_str(), self.now - 60_000, limit], |row| row.get(0))?;
+            .query_row(params![agent_id, peer.address.as_str(), self.now - 60_000, limit], |row| {
+                row.get(0)
+            })?;
         if recent < limit {
             return Ok(());
         }

@@ -2,9 +2,7 @@
 
 use rusqlite::{OptionalExtension, params};
 use sha2::{Digest, Sha256};
-use trl_protocol::agent::{
-    Beat, Released, SessionRow, Sessions, UseParams, Used, Whoami,
-};
+use trl_protocol::agent::{Beat, Released, SessionRow, Sessions, UseParams, Used, Whoami};
 use trl_protocol::{Code, Fault};
 
 use super::agents::Agent;
@@ -84,8 +82,7 @@ fn token_hash(token: &str) -> String {
 
 impl Tx<'_> {
     pub(crate) fn is_session_live(&self, session: &Session) -> bool {
-        let sign =
-            Sign { heartbeat_ms: session.heartbeat, pid: session.pid, pid_start: session.pid_start };
+        let sign = Sign { heartbeat_ms: session.heartbeat, pid: session.pid, pid_start: session.pid_start };
         session.holds_label
             && is_live(
                 &sign,
@@ -183,9 +180,11 @@ impl Tx<'_> {
             None => None,
         };
         let fenced = former.as_ref().is_some_and(|former| {
-            let same_process = former.pid.is_some() && (former.pid, former.pid_start) == (params.pid, pid_start);
+            let same_process =
+                former.pid.is_some() && (former.pid, former.pid_start) == (params.pid, pid_start);
             let same_connection =
-                caller.connection.and_then(|id| self.env.connections.session_of(id)).as_ref() == Some(&former.uuid);
+                caller.connection.and_then(|id| self.env.connections.session_of(id)).as_ref()
+                    == Some(&former.uuid);
             self.is_session_live(former) && !same_process && !same_connection
         });
         let uuid = match &memory {
@@ -313,11 +312,7 @@ impl Tx<'_> {
         })
     }
 
-    pub(crate) fn list_sessions(
-        &self,
-        agent_id: i64,
-        own: Option<&Session>,
-    ) -> Result<Sessions, MailError> {
+    pub(crate) fn list_sessions(&self, agent_id: i64, own: Option<&Session>) -> Result<Sessions, MailError> {
         let mut live: Vec<Session> = self
             .label_holders(agent_id)?
             .into_iter()
@@ -353,7 +348,9 @@ impl Tx<'_> {
         Ok(Beat { label: session.label.clone(), waiting: self.waiting_for(&session.uuid)? })
     }
 
-    pub(crate) fn release(&mut self, session: &Session) -> Result<Released, MailError> {
+    pub(crate) fn release(&mut self, session: &Session, caller: Caller) -> Result<Released, MailError> {
+        // A call like any other: what the last one handed out has been seen.
+        self.acknowledge(session, caller, None)?;
         self.let_go(&session.uuid)?;
         self.env.connections.drop_session(&session.uuid);
         self.reclaim(session.agent_id, &session.uuid)?;

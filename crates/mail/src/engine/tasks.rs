@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
+use trl_protocol::Fault;
 use trl_protocol::agent::CallerParams;
 use trl_protocol::mail::MailEvent;
-use trl_protocol::Fault;
 
 use super::agents::Agent;
 use super::dispatch::{Caller, MailReply, MailRequest};
@@ -122,8 +122,7 @@ impl Mail {
 
     /// `mail.subscribe`: counts and ids of what arrives, for as long as the subscription is kept.
     pub async fn subscribe(&self, params: CallerParams, caller: Caller) -> Result<Subscription, Fault> {
-        let session =
-            self.engine.tx(move |tx| tx.caller(caller, params.as_token.as_deref())).await?;
+        let session = self.engine.tx(move |tx| tx.caller(caller, params.as_token.as_deref())).await?;
         Ok(Subscription { engine: Arc::clone(&self.engine), session, newest: 0 })
     }
 
@@ -187,8 +186,11 @@ fn begin(database: &rusqlite::Connection, env: &Env, restored: bool) -> Result<V
     let mut tx = Tx { db: database, env, now: env.clock.now_ms(), wakes: Vec::new() };
     tx.db.execute("UPDATE meta SET value = value + 1 WHERE key = 'boot'", [])?;
     // No connection of an earlier daemon is left.
-    tx.db.execute("UPDATE deliveries SET state = 'waiting', via = NULL
-                   WHERE state = 'offered' AND via != 'token'", [])?;
+    tx.db.execute(
+        "UPDATE deliveries SET state = 'waiting', via = NULL
+                   WHERE state = 'offered' AND via != 'token'",
+        [],
+    )?;
     // A session without a process lived by its connection; one that lives on will beat again.
     tx.db.execute("UPDATE sessions SET heartbeat = 0 WHERE pid IS NULL", [])?;
     if restored {

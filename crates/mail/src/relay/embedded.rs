@@ -215,9 +215,7 @@ fn put(database: &Connection, packet: &Outgoing, limits: EmbeddedLimits) -> Resu
         .optional()?;
     match stored {
         None => Ok(Published::Refused(Refusal::UnknownMailbox)),
-        Some(stored) if stored >= limits.max_mailbox_packets => {
-            Ok(Published::Refused(Refusal::MailboxFull))
-        }
+        Some(stored) if stored >= limits.max_mailbox_packets => Ok(Published::Refused(Refusal::MailboxFull)),
         Some(_) => {
             let added = database
                 .prepare_cached(

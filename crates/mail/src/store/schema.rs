@@ -71,7 +71,8 @@ CREATE TABLE ratchets (
   pickle BLOB,
   may_seal INTEGER NOT NULL,
   peer_epoch INTEGER NOT NULL,
-  used_at INTEGER NOT NULL,
+  -- A count, not a time: two in one millisecond must still have an order.
+  used INTEGER NOT NULL,
   PRIMARY KEY (agent_id, peer, id)
 ) WITHOUT ROWID;
 
