@@ -106,7 +106,8 @@ mod tests {
         let two = live(&["claude:10", "claude:2"]);
         let asked = |uuid, label| Some(Asker { uuid, label });
         let held = |uuid: &str| Route::HoldFor(HeldFor::Session { uuid: uuid.to_owned() });
-        let cases: Vec<(&str, Wanted<'_>, Policy, Option<&str>, &[LiveSession], Route)> = vec![
+        type Case<'a> = (&'a str, Wanted<'a>, Policy, Option<&'a str>, &'a [LiveSession], Route);
+        let cases: Vec<Case<'_>> = vec![
             (
                 "named and live",
                 Wanted { to_session: Some("claude:10"), ..NOTHING },

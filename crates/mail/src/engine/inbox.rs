@@ -149,6 +149,7 @@ impl Tx<'_> {
             .prepare_cached("SELECT 1 FROM deliveries WHERE mail_id = ?1 AND state != 'read'")?
             .exists([mail_id])?;
         if !open {
+            self.set_route(mail_id, "done")?;
             self.db
                 .prepare_cached(
                     "UPDATE agents SET unread = max(unread - 1, 0)
@@ -219,8 +220,8 @@ impl Tx<'_> {
     pub(crate) fn expire_unread(&mut self) -> Result<(), MailError> {
         let expired: Vec<i64> = {
             let mut query = self.db.prepare_cached(
-                "SELECT DISTINCT m.id FROM deliveries d JOIN mail m ON m.id = d.mail_id
-                 WHERE d.state = 'waiting' AND m.expires_at <= ?1",
+                "SELECT id FROM mail WHERE route = 'routed' AND expires_at <= ?1 AND EXISTS
+                   (SELECT 1 FROM deliveries d WHERE d.mail_id = mail.id AND d.state = 'waiting')",
             )?;
             let rows = query.query_map([self.now], |row| row.get(0))?;
             rows.collect::<Result<_, _>>()?
@@ -232,9 +233,9 @@ impl Tx<'_> {
             let left =
                 self.db.prepare_cached("SELECT 1 FROM deliveries WHERE mail_id = ?1")?.exists([mail_id])?;
             if !left {
+                self.finish_if_all_read(mail_id)?;
                 self.set_route(mail_id, "expired")?;
                 self.owe_for_mail(mail_id, State::Failed, Some(FailReason::Expired))?;
-                self.finish_if_all_read(mail_id)?;
             }
         }
         Ok(())

@@ -20,10 +20,8 @@ impl Tx<'_> {
             serde_json::from_str(&bundle).map_err(|_| MailError::Corrupt { what: "bundle" })?;
         let keys = device.one_time_keys(&identity, epoch, count);
         let rotate = self.now - fallback_at >= millis(self.env.config.fallback_rotation);
-        if rotate {
-            if let Some(fallback) = device.fallback_key(&identity, epoch) {
-                bundle.fallback = fallback;
-            }
+        if rotate && let Some(fallback) = device.fallback_key(&identity, epoch) {
+            bundle.fallback = fallback;
         }
         bundle.card = device.card(&identity, epoch);
         self.store_device(agent_id, &device)?;

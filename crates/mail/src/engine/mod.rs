@@ -5,6 +5,7 @@
 
 mod agents;
 mod answer;
+mod claim;
 mod contacts;
 mod dispatch;
 mod expiry;
@@ -13,6 +14,7 @@ mod keys;
 mod outbox;
 mod pump;
 mod ratchets;
+mod rates;
 mod receipts;
 mod receive;
 mod replies;
@@ -57,6 +59,7 @@ pub(crate) struct Env {
     /// Seals up to this count are covered by the witness.
     pub(crate) reserved: AtomicU64,
     pub(crate) offering: inbox::Offering,
+    pub(crate) rates: rates::Rates,
     /// The next moment at which something falls due by itself.
     pub(crate) deadline: AtomicI64,
 }
@@ -148,7 +151,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
-    if !text.is_ascii() || text.len() % 2 != 0 {
+    if !text.is_ascii() || !text.len().is_multiple_of(2) {
         return None;
     }
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()

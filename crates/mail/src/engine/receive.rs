@@ -4,6 +4,7 @@ use rusqlite::{OptionalExtension, params};
 use trl_protocol::mail::{FailReason, State};
 
 use super::contacts::ContactWord;
+use super::rates::Way;
 use super::sealing::{CONTACT, MAIL, RECEIPTS, REKEY, UID_BYTES, Unreadable};
 use super::{Tx, Wake, hex, random};
 use crate::config::millis;
@@ -203,14 +204,8 @@ impl Tx<'_> {
             return Ok(Some(FailReason::MailboxFull));
         }
         let limit = self.env.config.rate_per_minute;
-        let recent: u32 = self
-            .db
-            .prepare_cached(
-                "SELECT count(*) FROM (SELECT 1 FROM mail
-                 WHERE agent_id = ?1 AND sender = ?2 AND arrived_at > ?3 LIMIT ?4)",
-            )?
-            .query_row(params![agent_id, from.as_str(), self.now - 60_000, limit], |row| row.get(0))?;
-        Ok((recent >= limit).then_some(FailReason::RateLimited))
+        let allowed = self.env.rates.take(agent_id, from.as_str(), Way::In, limit, self.now);
+        Ok((!allowed).then_some(FailReason::RateLimited))
     }
 
     fn store_mail(

@@ -60,11 +60,11 @@ struct Group(Option<Pid>);
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if let Some(group) = self.0 {
-            if let Err(error) = kill_process_group(group, Signal::KILL) {
-                // The usual case: it ended in good order and is gone.
-                tracing::trace!(%error, "an auto-responder's command left nothing behind");
-            }
+        if let Some(group) = self.0
+            && let Err(error) = kill_process_group(group, Signal::KILL)
+        {
+            // The usual case: it ended in good order and is gone.
+            tracing::trace!(%error, "an auto-responder's command left nothing behind");
         }
     }
 }

@@ -6,6 +6,7 @@ use trl_protocol::{Code, Fault};
 
 use super::agents::Agent;
 use super::contacts::Peer;
+use super::rates::Way;
 use super::sealing::Pair;
 use super::sessions::Session;
 use super::{Tx, Wake, random};
@@ -87,11 +88,11 @@ impl Tx<'_> {
             Some((who, label)) => (who, Some(label)),
             None => (params.to.as_str(), None),
         };
-        if let (Some(short), Some(long)) = (short_label, params.to_session.as_deref()) {
-            if short != long {
-                let why = format!("`to` names the session {short:?}, `to_session` names {long:?}; give one");
-                return Err(Fault::invalid(why).into());
-            }
+        if let (Some(short), Some(long)) = (short_label, params.to_session.as_deref())
+            && short != long
+        {
+            let why = format!("`to` names the session {short:?}, `to_session` names {long:?}; give one");
+            return Err(Fault::invalid(why).into());
         }
         let to_session = short_label
             .or(params.to_session.as_deref())
@@ -158,16 +159,7 @@ impl Tx<'_> {
 
     fn check_rate(&self, agent_id: i64, peer: &Peer) -> Result<(), MailError> {
         let limit = self.env.config.rate_per_minute;
-        let recent: u32 = self
-            .db
-            .prepare_cached(
-                "SELECT count(*) FROM (SELECT 1 FROM outbox
-                 WHERE agent_id = ?1 AND peer = ?2 AND created_at > ?3 LIMIT ?4)",
-            )?
-            .query_row(params![agent_id, peer.address.as_str(), self.now - 60_000, limit], |row| {
-                row.get(0)
-            })?;
-        if recent < limit {
+        if self.env.rates.take(agent_id, peer.address.as_str(), Way::Out, limit, self.now) {
             return Ok(());
         }
         let why = format!("{limit} messages a minute to {} are the limit; wait and send again", peer.shown);

@@ -2,17 +2,15 @@
 
 use rusqlite::{OptionalExtension, params};
 use sha2::{Digest, Sha256};
-use trl_protocol::agent::{Beat, Released, SessionRow, Sessions, UseParams, Used, Whoami};
+use trl_protocol::agent::{Beat, Released, SessionRow, Sessions, Whoami};
 use trl_protocol::{Code, Fault};
 
-use super::agents::Agent;
 use super::dispatch::Caller;
-use super::{Tx, hex, random};
+use super::{Tx, hex};
 use crate::envelope::rfc3339;
 use crate::error::MailError;
-use crate::label::{Label, natural_order};
+use crate::label::natural_order;
 use crate::presence::{Sign, is_live};
-use crate::registry::{Claim, allocate};
 use crate::routing::LiveSession;
 
 /// A session that has proved itself, or a row of the registry.
@@ -25,7 +23,7 @@ pub(crate) struct Session {
     pub(crate) harness_id: String,
     pub(crate) cwd: Option<String>,
     pub(crate) pid: Option<u32>,
-    pid_start: Option<u64>,
+    pub(super) pid_start: Option<u64>,
     started_at: i64,
     heartbeat: i64,
     last_seen: i64,
@@ -76,7 +74,7 @@ fn read_session(row: &rusqlite::Row<'_>) -> rusqlite::Result<Session> {
     })
 }
 
-fn token_hash(token: &str) -> String {
+pub(super) fn token_hash(token: &str) -> String {
     hex(&Sha256::digest(token.as_bytes()))
 }
 
@@ -109,7 +107,7 @@ impl Tx<'_> {
         Ok(self.live_sessions(agent_id)?.into_iter().map(|session| session.label).collect())
     }
 
-    fn label_holders(&self, agent_id: i64) -> Result<Vec<Session>, MailError> {
+    pub(super) fn label_holders(&self, agent_id: i64) -> Result<Vec<Session>, MailError> {
         let mut query = self.db.prepare_cached(&format!(
             "SELECT {COLUMNS} FROM sessions WHERE agent_id = ?1 AND holds_label = 1"
         ))?;
@@ -153,152 +151,6 @@ impl Tx<'_> {
             return Err(Fault::new(Code::LabelTaken, why).into());
         }
         Ok(session)
-    }
-
-    pub(crate) fn use_agent(&mut self, params: UseParams, caller: Caller) -> Result<Used, MailError> {
-        let agent = self.known_agent(&params.agent)?;
-        let requested = params
-            .label
-            .as_deref()
-            .map(Label::new)
-            .transpose()
-            .map_err(|error| Fault::invalid(format!("param `label` of agent.use: {error}")))?;
-        let harness_id = params.harness_session_id.filter(|id| !id.is_empty());
-        if harness_id.as_ref().is_some_and(|id| id.len() > 256) {
-            return Err(Fault::invalid("param `harness_session_id` is longer than 256 bytes").into());
-        }
-        let pid_start = params.pid.and_then(|pid| self.env.processes.start_of(pid));
-        if let (Some(pid), None) = (params.pid, pid_start) {
-            return Err(Fault::invalid(format!("param `pid`: there is no process {pid}")).into());
-        }
-        let memory = match &harness_id {
-            Some(id) => self.remembered(agent.id, id)?,
-            None => None,
-        };
-        let former = match &memory {
-            Some((_, uuid)) => self.session_by_uuid(uuid)?,
-            None => None,
-        };
-        let fenced = former.as_ref().is_some_and(|former| {
-            let same_process =
-                former.pid.is_some() && (former.pid, former.pid_start) == (params.pid, pid_start);
-            let same_connection =
-                caller.connection.and_then(|id| self.env.connections.session_of(id)).as_ref()
-                    == Some(&former.uuid);
-            self.is_session_live(former) && !same_process && !same_connection
-        });
-        let uuid = match &memory {
-            Some((_, uuid)) if !fenced => uuid.clone(),
-            _ => hex(&random::<16>()?),
-        };
-        let holders = self.label_holders(agent.id)?;
-        let taken: Vec<&str> = holders
-            .iter()
-            .filter(|holder| holder.uuid != uuid && self.is_session_live(holder))
-            .map(|holder| holder.label.as_str())
-            .collect();
-        let harness = params.harness.unwrap_or_else(|| "claude".to_owned());
-        let claim = Claim {
-            requested: requested.clone(),
-            harness: &harness,
-            remembered: memory.as_ref().and_then(|(label, _)| Label::new(label).ok()),
-            fenced,
-        };
-        let grant = allocate(claim, |label| !taken.contains(&label.as_str()));
-        let token = hex(&random::<16>()?);
-        let granted = Granted {
-            uuid: &uuid,
-            label: grant.label.as_str(),
-            harness: Label::numbered(&harness, 1).as_str().trim_end_matches(":1").to_owned(),
-            harness_id: harness_id.clone().unwrap_or_else(|| uuid.clone()),
-            pid: params.pid,
-            pid_start,
-            cwd: params.cwd,
-            token: &token,
-        };
-        self.store_session(&agent, granted)?;
-        if !fenced {
-            if let Some(id) = &harness_id {
-                self.remember(agent.id, id, grant.label.as_str(), &uuid)?;
-            }
-        }
-        if params.primary == Some(true) {
-            self.db.execute(
-                "UPDATE agents SET primary_label = ?2 WHERE id = ?1",
-                params![agent.id, grant.label.as_str()],
-            )?;
-        }
-        self.rebind(caller, &uuid)?;
-        self.reroute_held(agent.id)?;
-        Ok(Used {
-            live_sessions: self.live_labels(agent.id)?,
-            agent: agent.name,
-            address: agent.address.to_string(),
-            label: grant.label.to_string(),
-            requested: requested.map(String::from),
-            reason: Some(grant.reason.told()),
-            mode: self.env.config.mode,
-            token,
-        })
-    }
-
-    /// The connection now speaks for this session; the one it spoke for before lets go of its label.
-    fn rebind(&mut self, caller: Caller, uuid: &str) -> Result<(), MailError> {
-        let Some(connection) = caller.connection else { return Ok(()) };
-        if let Some(former) = self.env.connections.session_of(connection).filter(|former| former != uuid) {
-            self.let_go(&former)?;
-        }
-        self.env.connections.bind(connection, uuid);
-        Ok(())
-    }
-
-    fn remembered(&self, agent_id: i64, harness_id: &str) -> Result<Option<(String, String)>, MailError> {
-        Ok(self
-            .db
-            .prepare_cached("SELECT label, uuid FROM label_memory WHERE agent_id = ?1 AND harness_id = ?2")?
-            .query_row(params![agent_id, harness_id], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?)
-    }
-
-    fn remember(&self, agent_id: i64, harness_id: &str, label: &str, uuid: &str) -> Result<(), MailError> {
-        self.db
-            .prepare_cached(
-                "INSERT INTO label_memory (agent_id, harness_id, label, uuid) VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT DO UPDATE SET label = ?3, uuid = ?4",
-            )?
-            .execute(params![agent_id, harness_id, label, uuid])?;
-        Ok(())
-    }
-
-    fn store_session(&self, agent: &Agent, granted: Granted<'_>) -> Result<(), MailError> {
-        let Granted { uuid, label, harness, harness_id, pid, pid_start, cwd, token } = granted;
-        self.db
-            .prepare_cached(
-                "UPDATE sessions SET holds_label = 0 WHERE agent_id = ?1 AND label = ?2 AND uuid != ?3",
-            )?
-            .execute(params![agent.id, label, uuid])?;
-        self.db
-            .prepare_cached(
-                "INSERT INTO sessions (uuid, agent_id, label, harness, harness_id, pid, pid_start, cwd, host,
-                                       token_hash, started_at, heartbeat, last_seen, holds_label)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11, 1)
-                 ON CONFLICT (uuid) DO UPDATE SET label = ?3, harness = ?4, pid = ?6, pid_start = ?7, cwd = ?8,
-                   host = ?9, token_hash = ?10, started_at = ?11, heartbeat = ?11, last_seen = ?11, holds_label = 1",
-            )?
-            .execute(params![
-                uuid,
-                agent.id,
-                label,
-                harness,
-                harness_id,
-                pid,
-                pid_start.map(|start| start as i64),
-                cwd,
-                self.env.config.host,
-                token_hash(token),
-                self.now,
-            ])?;
-        Ok(())
     }
 
     pub(crate) fn whoami(&self, session: &Session) -> Result<Whoami, MailError> {
@@ -357,7 +209,7 @@ impl Tx<'_> {
         Ok(Released { label: session.label.clone() })
     }
 
-    fn let_go(&mut self, uuid: &str) -> Result<(), MailError> {
+    pub(super) fn let_go(&mut self, uuid: &str) -> Result<(), MailError> {
         self.db
             .prepare_cached("UPDATE sessions SET holds_label = 0, last_seen = ?2 WHERE uuid = ?1")?
             .execute(params![uuid, self.now])?;
@@ -395,15 +247,4 @@ impl Tx<'_> {
         }
         Ok(gone)
     }
-}
-
-struct Granted<'a> {
-    uuid: &'a str,
-    label: &'a str,
-    harness: String,
-    harness_id: String,
-    pid: Option<u32>,
-    pid_start: Option<u64>,
-    cwd: Option<String>,
-    token: &'a str,
 }

@@ -76,6 +76,7 @@ impl Mail {
             connections: Connections::default(),
             switchboard: Switchboard::default(),
             offering: super::inbox::Offering::default(),
+            rates: super::rates::Rates::default(),
             deadline: AtomicI64::new(i64::MAX),
         });
         let agents = begin(&database, &env, restored)?;
@@ -155,7 +156,10 @@ impl Mail {
 
     /// Stops the loops and notes that nothing was left half done.
     pub async fn close(self) -> Result<(), MailError> {
-        self.stop();
+        for handle in self.stop() {
+            // Aborted or ended: either way it no longer holds the store.
+            drop(handle.await);
+        }
         let seals = self
             .engine
             .tx(|tx| {
@@ -166,17 +170,19 @@ impl Mail {
         env.witness.write(Witness { boot: env.boot, seals, closed: true })
     }
 
-    fn stop(&self) {
+    fn stop(&self) -> Vec<JoinHandle<()>> {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        for handle in tasks.handles.drain(..) {
+        let handles = std::mem::take(&mut tasks.handles);
+        for handle in &handles {
             handle.abort();
         }
+        handles
     }
 }
 
 impl Drop for Mail {
     fn drop(&mut self) {
-        self.stop();
+        drop(self.stop());
     }
 }
 

@@ -133,14 +133,15 @@ fn serve(database: Connection, queue: Receiver<Job>) {
             }
         }
         let committed = begun.and_then(|()| database.execute_batch("COMMIT"));
-        if committed.is_err() && !database.is_autocommit() {
-            if let Err(error) = database.execute_batch("ROLLBACK") {
-                tracing::error!(%error, "a transaction could not be undone");
-            }
+        if committed.is_err()
+            && !database.is_autocommit()
+            && let Err(error) = database.execute_batch("ROLLBACK")
+        {
+            tracing::error!(%error, "a transaction could not be undone");
         }
         let outcome = committed.map_err(|error| error.to_string());
         for finish in finishes {
-            finish(outcome.as_ref().map(|()| ()).map_err(String::as_str));
+            finish(outcome.as_ref().map(|done| *done).map_err(String::as_str));
         }
     }
 }

@@ -98,7 +98,6 @@ CREATE TABLE outbox (
   UNIQUE (agent_id, message_id)
 );
 CREATE INDEX outbox_pending ON outbox(agent_id, peer, id) WHERE pending = 1;
-CREATE INDEX outbox_rate ON outbox(agent_id, peer, created_at);
 CREATE INDEX outbox_expiry ON outbox(expires_at) WHERE state IN ('queued','sealed','relayed');
 CREATE TABLE history (
   outbox_id INTEGER NOT NULL, state TEXT NOT NULL, reason TEXT, at INTEGER NOT NULL
@@ -176,7 +175,7 @@ CREATE INDEX mail_held ON mail(agent_id, id) WHERE route = 'held';
 CREATE INDEX mail_bounce ON mail(bounce_at) WHERE route = 'held' AND bounce_at IS NOT NULL;
 CREATE INDEX mail_expiry ON mail(expires_at) WHERE route = 'held';
 CREATE INDEX mail_reply ON mail(agent_id, sender, in_reply_to) WHERE in_reply_to IS NOT NULL;
-CREATE INDEX mail_rate ON mail(agent_id, sender, arrived_at);
+CREATE INDEX mail_unread ON mail(expires_at) WHERE route = 'routed';
 CREATE INDEX mail_unanswered ON mail(agent_id, id) WHERE answer = 'due';
 
 CREATE TABLE deliveries (
