@@ -32,6 +32,8 @@ const PER_RUN: usize = 3;
 enum Plan {
     At(Step, u64),
     AfterSteps(u64),
+    /// By SIGKILL from outside, after this many milliseconds, wherever that is.
+    Killed(u64),
     Never,
 }
 
@@ -40,6 +42,7 @@ impl Plan {
         match self {
             Plan::At(step, n) => format!("at {} {n}", step as u32),
             Plan::AfterSteps(n) => format!("after {n}"),
+            Plan::Killed(ms) => format!("killed {ms}"),
             Plan::Never => "never".to_owned(),
         }
     }
@@ -53,6 +56,7 @@ impl Plan {
                 Plan::At(step, n.parse().unwrap())
             }
             ["after", n] => Plan::AfterSteps(n.parse().unwrap()),
+            ["killed", ms] => Plan::Killed(ms.parse().unwrap()),
             _ => Plan::Never,
         }
     }
@@ -63,7 +67,7 @@ impl Plan {
             let dies = match self {
                 Plan::At(wanted, n) => step == wanted && count.fetch_add(1, Ordering::SeqCst) == n,
                 Plan::AfterSteps(n) => count.fetch_add(1, Ordering::SeqCst) == n,
-                Plan::Never => false,
+                Plan::Killed(_) | Plan::Never => false,
             };
             if dies {
                 std::process::abort();
@@ -152,18 +156,26 @@ struct Said {
 }
 
 fn run_child(home: &Path, plan: Plan, run: usize, said: &mut Said) {
-    let output = Command::new(std::env::current_exe().unwrap())
+    let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["child", "--exact", "--nocapture"])
         .env(HOME, home)
         .env(PLAN, plan.written())
         .env(RUN, run.to_string())
+        .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .output()
+        .spawn()
         .unwrap();
+    if let Plan::Killed(ms) = plan {
+        let (_never, nothing) = std::sync::mpsc::channel::<()>();
+        assert!(nothing.recv_timeout(Duration::from_millis(ms)).is_err());
+        child.kill().unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
     if !output.status.success() {
         use std::os::unix::process::ExitStatusExt;
         let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.signal(), Some(6), "{plan:?}: {errors}");
+        let signal = output.status.signal();
+        assert!(matches!(signal, Some(6 | 9)), "{plan:?}: {errors}");
         assert!(!errors.contains("panicked"), "{plan:?}: {errors}");
         said.deaths += 1;
     }
@@ -214,7 +226,11 @@ fn plans(random: u64) -> Vec<Plan> {
         seed ^= seed << 13;
         seed ^= seed >> 7;
         seed ^= seed << 17;
-        plans.push(Plan::AfterSteps(seed % 90));
+        plans.push(if seed.is_multiple_of(3) {
+            Plan::Killed(20 + seed % 181)
+        } else {
+            Plan::AfterSteps(seed % 90)
+        });
     }
     plans
 }

@@ -3,6 +3,25 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Speaks for a session. `Debug` does not tell it, so a logged request gives nobody away.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Token(pub String);
+
+impl std::ops::Deref for Token {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Token(_) = self;
+        f.write_str("[token]")
+    }
+}
+
 /// What happens to mail that names no session when no conversation is bound to one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -87,7 +106,7 @@ pub struct Used {
     pub reason: Option<String>,
     pub mode: Mode,
     /// Proves this session on other connections, as param `as`.
-    pub token: String,
+    pub token: Token,
     pub live_sessions: Vec<String>,
 }
 
@@ -97,7 +116,7 @@ pub struct Used {
 pub struct CallerParams {
     /// The token of `agent.use`, on a connection that is not bound.
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub as_token: Option<String>,
+    pub as_token: Option<Token>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -116,7 +135,7 @@ pub struct SessionsParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub as_token: Option<String>,
+    pub as_token: Option<Token>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -146,4 +165,16 @@ pub struct Beat {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Released {
     pub label: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_tells_no_token() {
+        let params = CallerParams { as_token: Some(Token("0123456789abcdef".to_owned())) };
+        assert_eq!(format!("{params:?}"), "CallerParams { as_token: Some([token]) }");
+        assert_eq!(serde_json::to_string(&params).unwrap_or_default(), r#"{"as":"0123456789abcdef"}"#);
+    }
 }

@@ -3,13 +3,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::agent::Token;
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContactParams {
     /// A petname or an address.
     pub who: String,
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub as_token: Option<String>,
+    pub as_token: Option<Token>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

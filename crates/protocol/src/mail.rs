@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::agent::Token;
+
 /// Where a message is on its way, as far as its sender can know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -61,7 +63,7 @@ pub struct SendParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_s: Option<f64>,
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub as_token: Option<String>,
+    pub as_token: Option<Token>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -80,7 +82,7 @@ pub struct Sent {
 pub struct MessageParams {
     pub message_id: String,
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub as_token: Option<String>,
+    pub as_token: Option<Token>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -115,7 +117,7 @@ pub struct InboxParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ack: Option<Vec<String>>,
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub as_token: Option<String>,
+    pub as_token: Option<Token>,
 }
 
 /// A message as its reader sees it.
@@ -154,7 +156,7 @@ pub struct AwaitParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_s: Option<f64>,
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub as_token: Option<String>,
+    pub as_token: Option<Token>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -185,7 +187,7 @@ pub struct SendAndWaitParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_s: Option<f64>,
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub as_token: Option<String>,
+    pub as_token: Option<Token>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -197,7 +199,7 @@ pub struct ReplyParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto: Option<bool>,
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub as_token: Option<String>,
+    pub as_token: Option<Token>,
 }
 
 /// An event of `mail.subscribe`: counts and ids, never a body.
@@ -251,7 +253,7 @@ pub struct AutorespondParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub as_token: Option<String>,
+    pub as_token: Option<Token>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -2,7 +2,7 @@
 
 use rusqlite::{OptionalExtension, params};
 use trl_protocol::Fault;
-use trl_protocol::agent::{UseParams, Used};
+use trl_protocol::agent::{Token, UseParams, Used};
 
 use super::agents::Agent;
 use super::dispatch::Caller;
@@ -58,7 +58,7 @@ impl Tx<'_> {
             requested: asked.requested.map(String::from),
             reason: Some(grant.reason.told()),
             mode: self.env.config.mode,
-            token,
+            token: Token(token),
         })
     }
 

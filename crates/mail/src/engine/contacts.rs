@@ -92,7 +92,7 @@ impl Tx<'_> {
         Ok(name.unwrap_or_else(|| address.to_owned()))
     }
 
-    fn is_own(&self, address: &str) -> Result<bool, MailError> {
+    pub(crate) fn is_own(&self, address: &str) -> Result<bool, MailError> {
         Ok(self.db.prepare_cached("SELECT 1 FROM agents WHERE address = ?1")?.exists([address])?)
     }
 

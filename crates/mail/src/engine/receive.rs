@@ -203,6 +203,10 @@ impl Tx<'_> {
         if unread >= self.env.config.mailbox_messages {
             return Ok(Some(FailReason::MailboxFull));
         }
+        // Agents of this daemon were counted when they sent.
+        if self.is_own(from.as_str())? {
+            return Ok(None);
+        }
         let limit = self.env.config.rate_per_minute;
         let allowed = self.env.rates.take(agent_id, from.as_str(), Way::In, limit, self.now);
         Ok((!allowed).then_some(FailReason::RateLimited))

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
-use trl_protocol::agent::{CreateParams, Created, Sessions, SessionsParams};
+use trl_protocol::agent::{CreateParams, Created, Sessions, SessionsParams, Token};
 use trl_protocol::contact::{ContactParams, ContactRow};
 use trl_protocol::limits::MAX_SECONDS;
 use trl_protocol::mail::{
@@ -82,7 +82,7 @@ impl Engine {
     }
 
     /// An address that nobody has is an error at once, not a message that never arrives.
-    async fn check_exists(&self, to: &str, token: Option<String>, caller: Caller) -> Result<(), MailError> {
+    async fn check_exists(&self, to: &str, token: Option<Token>, caller: Caller) -> Result<(), MailError> {
         let who = to.split_once('/').map_or(to, |(who, _)| who).to_owned();
         let Ok(address) = Address::parse(&who) else { return Ok(()) };
         let known = self
@@ -171,7 +171,7 @@ impl Engine {
     async fn look_for_reply(
         &self,
         caller: Caller,
-        token: Option<String>,
+        token: Option<Token>,
         message_id: String,
     ) -> Result<(Option<Message>, Option<mail::FailReason>), MailError> {
         self.tx(move |tx| {

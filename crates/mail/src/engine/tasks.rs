@@ -124,7 +124,7 @@ impl Mail {
     /// `mail.subscribe`: counts and ids of what arrives, for as long as the subscription is kept.
     pub async fn subscribe(&self, params: CallerParams, caller: Caller) -> Result<Subscription, Fault> {
         let session = self.engine.tx(move |tx| tx.caller(caller, params.as_token.as_deref())).await?;
-        Ok(Subscription { engine: Arc::clone(&self.engine), session, newest: 0 })
+        Ok(Subscription { engine: Arc::clone(&self.engine), session, told: HashSet::new() })
     }
 
     /// A connection has ended: the session it held is no longer held by it.
@@ -296,7 +296,7 @@ async fn keep_keys(engine: Arc<Engine>) {
 pub struct Subscription {
     engine: Arc<Engine>,
     session: Session,
-    newest: i64,
+    told: HashSet<i64>,
 }
 
 impl Subscription {
@@ -306,11 +306,13 @@ impl Subscription {
         loop {
             let mut rung = std::pin::pin!(bell.notify.notified());
             rung.as_mut().enable();
-            let (uuid, newest) = (self.session.uuid.clone(), self.newest);
-            let (count, fresh) = self.engine.tx(move |tx| tx.news(&uuid, newest)).await?;
-            if let Some((newest, _)) = fresh.last() {
-                self.newest = *newest;
-                return Ok(MailEvent { count, ids: fresh.into_iter().map(|(_, id)| id).collect() });
+            let uuid = self.session.uuid.clone();
+            let (count, open) = self.engine.tx(move |tx| tx.open_mail(&uuid)).await?;
+            self.told.retain(|told| open.iter().any(|(id, _)| id == told));
+            let fresh: Vec<String> =
+                open.into_iter().filter(|(id, _)| self.told.insert(*id)).map(|(_, name)| name).collect();
+            if !fresh.is_empty() {
+                return Ok(MailEvent { count, ids: fresh });
             }
             rung.await;
         }
@@ -318,14 +320,14 @@ impl Subscription {
 }
 
 impl Tx<'_> {
-    /// How many messages wait, and which of them are newer than what was told.
-    fn news(&self, uuid: &str, newest: i64) -> Result<(u64, Vec<(i64, String)>), MailError> {
+    /// How many messages wait, and the oldest of them by name.
+    fn open_mail(&self, uuid: &str) -> Result<(u64, Vec<(i64, String)>), MailError> {
         let mut query = self.db.prepare_cached(
             "SELECT m.id, m.local_id FROM deliveries d JOIN mail m ON m.id = d.mail_id
-             WHERE d.uuid = ?1 AND d.state != 'read' AND d.mail_id > ?2 ORDER BY d.mail_id LIMIT 100",
+             WHERE d.uuid = ?1 AND d.state != 'read' ORDER BY d.mail_id LIMIT 1000",
         )?;
-        let rows = query.query_map(rusqlite::params![uuid, newest], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let fresh: Vec<(i64, String)> = rows.collect::<Result<_, _>>()?;
-        Ok((self.waiting_for(uuid)?, fresh))
+        let rows = query.query_map([uuid], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let open: Vec<(i64, String)> = rows.collect::<Result<_, _>>()?;
+        Ok((self.waiting_for(uuid)?, open))
     }
 }

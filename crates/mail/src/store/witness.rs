@@ -3,8 +3,8 @@
 //! A ratchet must never run twice from the same point. The witness counts starts and
 //! seals; a database that is behind it was restored from a backup, and its ratchets
 //! may then only open, never seal. Seals are reserved in blocks, so the file is
-//! written once in many messages; after a crash a backup that is younger than one
-//! block cannot be told from the truth, which `docs` of the crate must say.
+//! written once in many messages. What this cannot see: after a crash, a backup that
+//! is younger than one block; and a copy of the whole directory, witness and all.
 
 use std::fs::File;
 use std::io::Write;
