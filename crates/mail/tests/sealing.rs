@@ -88,13 +88,21 @@ async fn a_lost_one_time_key_is_got_over() {
         device.store().unwrap()
     };
     let database = Connection::open(office.config.dir.join("mail.db")).unwrap();
-    let stored: Vec<u8> =
-        database.query_row("SELECT device FROM agents WHERE name = 'bob'", [], |row| row.get(0)).unwrap();
+    let stored: Vec<u8> = database
+        .query_row("SELECT device FROM devices JOIN agents ON id = agent_id WHERE name = 'bob'", [], |row| {
+            row.get(0)
+        })
+        .unwrap();
     let mut device: serde_json::Value = serde_json::from_slice(&stored).unwrap();
     let empty: serde_json::Value = serde_json::from_slice(&fresh).unwrap();
     device["one_time_keys"] = empty["one_time_keys"].clone();
     let device = serde_json::to_vec(&device).unwrap();
-    database.execute("UPDATE agents SET device = ?1 WHERE name = 'bob'", [device]).unwrap();
+    database
+        .execute(
+            "UPDATE devices SET device = ?1 WHERE agent_id = (SELECT id FROM agents WHERE name = 'bob')",
+            [device],
+        )
+        .unwrap();
     drop(database);
     office.start();
     both_here(&office).await;

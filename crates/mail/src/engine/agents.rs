@@ -69,18 +69,20 @@ impl Tx<'_> {
             device.fallback_key(&identity, 1).ok_or(MailError::Corrupt { what: "fallback key" })?;
         let bundle = Bundle { card: device.card(&identity, 1), fallback };
         self.db.execute(
-            "INSERT INTO agents (name, address, identity, device, epoch, policy, bundle, fallback_at, created_at)
-             VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?7)",
+            "INSERT INTO agents (name, address, identity, epoch, policy, bundle, fallback_at, created_at)
+             VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?6)",
             params![
                 name,
                 identity.address().as_str(),
                 identity.to_bytes().as_slice(),
-                device.store()?.as_slice(),
                 policy_name(params.policy.unwrap_or_default()),
                 serde_json::to_string(&bundle).map_err(|_| MailError::Corrupt { what: "bundle" })?,
                 self.now,
             ],
         )?;
+        let agent_id = self.db.last_insert_rowid();
+        self.store_device(agent_id, &device)?;
+        self.db.execute("INSERT INTO unread (agent_id, count) VALUES (?1, 0)", [agent_id])?;
         self.wakes.push(Wake::Keys);
         Ok(Created { agent: name, address: identity.address().to_string() })
     }
@@ -135,7 +137,9 @@ impl Tx<'_> {
     pub(crate) fn agent_keys(&self, agent_id: i64) -> Result<AgentKeys, MailError> {
         let (identity, device, epoch) = self
             .db
-            .prepare_cached("SELECT identity, device, epoch FROM agents WHERE id = ?1")?
+            .prepare_cached(
+                "SELECT identity, device, epoch FROM agents JOIN devices ON agent_id = id WHERE id = ?1",
+            )?
             .query_row([agent_id], |row| {
                 Ok((
                     Zeroizing::new(row.get::<_, Vec<u8>>(0)?),
@@ -150,7 +154,7 @@ impl Tx<'_> {
 
     pub(crate) fn store_device(&self, agent_id: i64, device: &Device) -> Result<(), MailError> {
         self.db
-            .prepare_cached("UPDATE agents SET device = ?2 WHERE id = ?1")?
+            .prepare_cached("INSERT OR REPLACE INTO devices (agent_id, device) VALUES (?1, ?2)")?
             .execute(params![agent_id, device.store()?.as_slice()])?;
         Ok(())
     }

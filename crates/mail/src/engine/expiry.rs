@@ -1,5 +1,7 @@
 //! What happens by itself when its time has come.
 
+use std::sync::atomic::Ordering;
+
 use trl_protocol::mail::{FailReason, State};
 
 use super::{Tx, Wake};
@@ -7,7 +9,8 @@ use crate::config::millis;
 use crate::error::MailError;
 
 /// How long a packet's id is remembered; a relay that repeats later than this is broken.
-const SEEN_FOR_MS: i64 = 30 * 86_400_000;
+const SEEN_FOR_MS: i64 = 30 * DAY_MS;
+const DAY_MS: i64 = 86_400_000;
 
 impl Tx<'_> {
     /// Everything that is due now; returns when something is due next.
@@ -20,10 +23,20 @@ impl Tx<'_> {
             self.reclaim(agent_id, &uuid)?;
         }
         self.repeat_rekeys()?;
-        self.db.prepare_cached("DELETE FROM seen WHERE at < ?1")?.execute([self.now - SEEN_FOR_MS])?;
+        self.forget_seen()?;
         self.wakes.push(Wake::Pump);
         self.wakes.push(Wake::Keys);
         self.next_deadline()
+    }
+
+    /// Once a day: it looks at every row, and an index would cost each message more than this does.
+    fn forget_seen(&self) -> Result<(), MailError> {
+        let last = self.env.forgot_at.load(Ordering::SeqCst);
+        if self.now - last >= DAY_MS {
+            self.env.forgot_at.store(self.now, Ordering::SeqCst);
+            self.db.prepare_cached("DELETE FROM seen WHERE at < ?1")?.execute([self.now - SEEN_FOR_MS])?;
+        }
+        Ok(())
     }
 
     fn fail_expired_outbox(&mut self) -> Result<(), MailError> {

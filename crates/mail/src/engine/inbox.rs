@@ -152,8 +152,8 @@ impl Tx<'_> {
             self.set_route(mail_id, "done")?;
             self.db
                 .prepare_cached(
-                    "UPDATE agents SET unread = max(unread - 1, 0)
-                     WHERE id = (SELECT agent_id FROM mail WHERE id = ?1)",
+                    "UPDATE unread SET count = max(count - 1, 0)
+                     WHERE agent_id = (SELECT agent_id FROM mail WHERE id = ?1)",
                 )?
                 .execute([mail_id])?;
         }

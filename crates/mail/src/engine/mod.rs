@@ -60,6 +60,8 @@ pub(crate) struct Env {
     pub(crate) reserved: AtomicU64,
     pub(crate) offering: inbox::Offering,
     pub(crate) rates: rates::Rates,
+    /// When old packet ids were last forgotten.
+    pub(crate) forgot_at: AtomicI64,
     /// The next moment at which something falls due by itself.
     pub(crate) deadline: AtomicI64,
 }

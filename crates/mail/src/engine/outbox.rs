@@ -71,9 +71,9 @@ impl Tx<'_> {
 
     pub(crate) fn status(&self, agent_id: i64, message_id: &str) -> Result<Status, MailError> {
         let sent = self.sent_message(agent_id, message_id)?;
-        let mut query = self.db.prepare_cached(
-            "SELECT state, reason, at FROM history WHERE outbox_id = ?1 ORDER BY at, rowid",
-        )?;
+        let mut query = self
+            .db
+            .prepare_cached("SELECT state, reason, at FROM history WHERE outbox_id = ?1 ORDER BY at, n")?;
         let rows = query.query_map([sent.id], |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?, row.get::<_, i64>(2)?))
         })?;
@@ -82,8 +82,10 @@ impl Tx<'_> {
             let (state, reason, at) = row?;
             let state = state_named(&state).ok_or(MailError::Corrupt { what: "state" })?;
             let reason = reason.as_deref().and_then(reason_named);
-            history.push(HistoryRow { state, reason, at: rfc3339(at) });
+            history.push((at, state, reason));
         }
+        let row = |(at, state, reason)| HistoryRow { state, reason, at: rfc3339(at) };
+        let history = history.into_iter().map(row).collect();
         Ok(Status { message_id: sent.message_id, state: sent.state, reason: sent.reason, history })
     }
 
@@ -120,9 +122,22 @@ impl Tx<'_> {
                 }
             }
         }
+        self.tell_history(id, next, reason, at)
+    }
+
+    pub(crate) fn tell_history(
+        &self,
+        id: i64,
+        state: State,
+        reason: Option<FailReason>,
+        at: i64,
+    ) -> Result<(), MailError> {
         self.db
-            .prepare_cached("INSERT INTO history (outbox_id, state, reason, at) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![id, state_name(next), reason.map(reason_name), at])?;
+            .prepare_cached(
+                "INSERT INTO history (outbox_id, n, state, reason, at) VALUES (?1,
+                   (SELECT ifnull(max(n), 0) + 1 FROM history WHERE outbox_id = ?1), ?2, ?3, ?4)",
+            )?
+            .execute(params![id, state_name(state), reason.map(reason_name), at])?;
         Ok(())
     }
 
@@ -258,9 +273,7 @@ impl Tx<'_> {
             self.db
                 .prepare_cached("UPDATE outbox SET pending = 1, state = 'queued' WHERE id = ?1")?
                 .execute([outbox_id])?;
-            self.db
-                .prepare_cached("INSERT INTO history (outbox_id, state, at) VALUES (?1, 'queued', ?2)")?
-                .execute(params![outbox_id, self.now])?;
+            self.tell_history(outbox_id, State::Queued, None, self.now)?;
         }
         self.wakes.push(Wake::Pump);
         Ok(())

@@ -173,7 +173,9 @@ impl Tx<'_> {
             return self.owe_receipt(agent_id, from.as_str(), uid, State::Failed, Some(reason));
         }
         let mail_id = self.store_mail(agent_id, from, uid, body, &decoded, expires_at)?;
-        self.db.prepare_cached("UPDATE agents SET unread = unread + 1 WHERE id = ?1")?.execute([agent_id])?;
+        self.db
+            .prepare_cached("UPDATE unread SET count = count + 1 WHERE agent_id = ?1")?
+            .execute([agent_id])?;
         self.owe_receipt(agent_id, from.as_str(), uid, State::Delivered, None)?;
         self.note_reply(agent_id, from, &decoded)?;
         self.route_mail(mail_id)
@@ -198,7 +200,7 @@ impl Tx<'_> {
         }
         let unread: u64 = self
             .db
-            .prepare_cached("SELECT unread FROM agents WHERE id = ?1")?
+            .prepare_cached("SELECT count FROM unread WHERE agent_id = ?1")?
             .query_row([agent_id], |row| row.get(0))?;
         if unread >= self.env.config.mailbox_messages {
             return Ok(Some(FailReason::MailboxFull));
@@ -231,7 +233,7 @@ impl Tx<'_> {
                 "INSERT INTO mail (agent_id, sender, uid, wire_id, local_id, from_session, from_uuid, to_session,
                                    role, text, raw, in_reply_to, auto, hops, chain, sent_at, arrived_at,
                                    expires_at, route)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?17, 'held')",
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?17, 'new')",
             )?
             .execute(params![
                 agent_id,

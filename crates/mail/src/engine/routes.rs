@@ -52,6 +52,7 @@ impl Tx<'_> {
             Route::HoldFor(HeldFor::Session { uuid }) => self.hold_for(mail_id, &mail, Some(uuid)),
             Route::HoldFor(HeldFor::Label) => self.hold_for(mail_id, &mail, None),
             Route::HoldOpen => {
+                self.set_route(mail_id, "held")?;
                 self.owe_for_mail(mail_id, State::Held, None)?;
                 self.consider_answer(mail_id)
             }
@@ -95,7 +96,7 @@ impl Tx<'_> {
 
     pub(crate) fn finish_unread(&self, agent_id: i64) -> Result<(), MailError> {
         self.db
-            .prepare_cached("UPDATE agents SET unread = max(unread - 1, 0) WHERE id = ?1")?
+            .prepare_cached("UPDATE unread SET count = max(count - 1, 0) WHERE agent_id = ?1")?
             .execute([agent_id])?;
         Ok(())
     }

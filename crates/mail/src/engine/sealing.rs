@@ -40,6 +40,8 @@ struct Sealer<'a> {
     peer: &'a str,
     card: DeviceCard,
     ratchet: Ratchet,
+    /// Seals before this go; the packets' numbers follow it.
+    seals: u64,
     count: u64,
 }
 
@@ -94,7 +96,11 @@ impl Tx<'_> {
     }
 
     fn seal_all(&mut self, pair: &Pair, card: DeviceCard, ratchet: Ratchet) -> Result<(), MailError> {
-        let mut sealer = Sealer { agent_id: pair.agent_id, peer: &pair.peer, card, ratchet, count: 0 };
+        let seals = self
+            .db
+            .prepare_cached("SELECT value FROM meta WHERE key = 'seals'")?
+            .query_row([], |row| row.get(0))?;
+        let mut sealer = Sealer { agent_id: pair.agent_id, peer: &pair.peer, card, ratchet, seals, count: 0 };
         self.seal_controls(&mut sealer)?;
         self.seal_outbox(&mut sealer)?;
         self.seal_receipts(&mut sealer)?;
@@ -163,15 +169,16 @@ impl Tx<'_> {
         plaintext: &[u8],
         outbox_id: Option<i64>,
     ) -> Result<(), MailError> {
+        sealer.count += 1;
+        let number = sealer.seals + sealer.count;
         let packet = Packet::new(sealer.ratchet.seal(plaintext)?, &sealer.card);
         let bytes = packet.to_bytes().map_err(|_| MailError::Corrupt { what: "packet" })?;
         self.db
             .prepare_cached(
-                "INSERT INTO packets (agent_id, peer, packet_id, bytes, outbox_id, next_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, 0)",
+                "INSERT INTO packets (id, agent_id, peer, packet_id, bytes, outbox_id, next_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0)",
             )?
-            .execute(params![sealer.agent_id, sealer.peer, packet.id().as_str(), bytes, outbox_id])?;
-        sealer.count += 1;
+            .execute(params![number, sealer.agent_id, sealer.peer, packet.id().as_str(), bytes, outbox_id])?;
         Ok(())
     }
 

@@ -108,13 +108,11 @@ impl Tx<'_> {
         }
         let peer = self.peer(session.agent_id, who)?;
         self.gate(session.agent_id, &peer)?;
+        let in_reply_to = self.wire_id_of(session.agent_id, params.in_reply_to.as_deref())?;
+        let expires_at = self.now + self.lifetime(params.expires_s)?;
+        // Last: only what would be sent counts.
         self.check_rate(session.agent_id, &peer)?;
-        Ok(Accepted {
-            peer,
-            to_session,
-            in_reply_to: self.wire_id_of(session.agent_id, params.in_reply_to.as_deref())?,
-            expires_at: self.now + self.lifetime(params.expires_s)?,
-        })
+        Ok(Accepted { peer, to_session, in_reply_to, expires_at })
     }
 
     fn lifetime(&self, asked: Option<f64>) -> Result<i64, MailError> {
@@ -204,9 +202,7 @@ impl Tx<'_> {
                 accepted.expires_at,
             ])?;
         let id = self.db.last_insert_rowid();
-        self.db
-            .prepare_cached("INSERT INTO history (outbox_id, state, at) VALUES (?1, 'queued', ?2)")?
-            .execute(params![id, self.now])?;
+        self.tell_history(id, State::Queued, None, self.now)?;
         if !session.is_machine() {
             self.bind_conversation(session, peer, to_session.unwrap_or_default())?;
         }

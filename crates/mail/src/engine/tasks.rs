@@ -77,6 +77,7 @@ impl Mail {
             switchboard: Switchboard::default(),
             offering: super::inbox::Offering::default(),
             rates: super::rates::Rates::default(),
+            forgot_at: AtomicI64::new(0),
             deadline: AtomicI64::new(i64::MAX),
         });
         let agents = begin(&database, &env, restored)?;

@@ -17,16 +17,19 @@ CREATE TABLE agents (
   name TEXT NOT NULL UNIQUE,
   address TEXT NOT NULL UNIQUE,
   identity BLOB NOT NULL,
-  device BLOB NOT NULL,
   epoch INTEGER NOT NULL,
   policy TEXT NOT NULL,
   primary_label TEXT,
-  unread INTEGER NOT NULL DEFAULT 0,
   fallback_at INTEGER NOT NULL DEFAULT 0,
   bundle TEXT NOT NULL,
   auto_command TEXT,
   created_at INTEGER NOT NULL
 );
+
+-- Apart from the agents: large, and needed only when a session starts.
+CREATE TABLE devices (agent_id INTEGER PRIMARY KEY REFERENCES agents(id), device BLOB NOT NULL);
+-- Apart as well: written with each message.
+CREATE TABLE unread (agent_id INTEGER PRIMARY KEY REFERENCES agents(id), count INTEGER NOT NULL);
 
 CREATE TABLE sessions (
   uuid TEXT PRIMARY KEY,
@@ -100,9 +103,9 @@ CREATE TABLE outbox (
 CREATE INDEX outbox_pending ON outbox(agent_id, peer, id) WHERE pending = 1;
 CREATE INDEX outbox_expiry ON outbox(expires_at) WHERE state IN ('queued','sealed','relayed');
 CREATE TABLE history (
-  outbox_id INTEGER NOT NULL, state TEXT NOT NULL, reason TEXT, at INTEGER NOT NULL
-);
-CREATE INDEX history_of ON history(outbox_id);
+  outbox_id INTEGER NOT NULL, n INTEGER NOT NULL, state TEXT NOT NULL, reason TEXT, at INTEGER NOT NULL,
+  PRIMARY KEY (outbox_id, n)
+) WITHOUT ROWID;
 
 -- Words between daemons that are no mail: contact requests, new key exchanges, receipts.
 CREATE TABLE controls (
@@ -123,9 +126,9 @@ CREATE TABLE receipts (
   at INTEGER NOT NULL
 );
 
--- Never a number twice: the publisher remembers the highest it has published.
+-- Numbered by the count of seals: never a number twice, as the publisher remembers the highest.
 CREATE TABLE packets (
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  id INTEGER PRIMARY KEY,
   agent_id INTEGER NOT NULL,
   peer TEXT NOT NULL,
   packet_id TEXT NOT NULL,
@@ -134,15 +137,13 @@ CREATE TABLE packets (
   attempts INTEGER NOT NULL DEFAULT 0,
   next_at INTEGER NOT NULL
 );
-CREATE INDEX packets_due ON packets(next_at, id);
+CREATE INDEX packets_due ON packets(next_at, id) WHERE next_at > 0;
 CREATE INDEX packets_of ON packets(outbox_id) WHERE outbox_id IS NOT NULL;
-CREATE INDEX packets_known ON packets(agent_id, packet_id);
 
 CREATE TABLE seen (
   agent_id INTEGER NOT NULL, packet_id TEXT NOT NULL, uid BLOB, at INTEGER NOT NULL,
   PRIMARY KEY (agent_id, packet_id)
 ) WITHOUT ROWID;
-CREATE INDEX seen_age ON seen(at);
 
 CREATE TABLE mail (
   id INTEGER PRIMARY KEY,
