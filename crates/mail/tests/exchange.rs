@@ -214,3 +214,25 @@ async fn one_owner_and_the_second_is_told_who() {
     let error = second.unwrap_err().to_string();
     assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
 }
+
+#[tokio::test]
+async fn a_reader_that_vanishes_takes_nothing_with_it() {
+    let office = Office::open();
+    office.agents(&["alice", "bob"]).await;
+    for n in 0..40 {
+        let sent = format!("{n}");
+        let abandoned = office.get(2, "mail.inbox", json!({"wait_s": 10.0}));
+        let send = office.send(1, json!({"to": "bob", "text": sent}));
+        // Wherever the reader is when it is dropped, what it did not get is there for the next.
+        let patience = std::time::Duration::from_micros(n * 400);
+        let (got, _) = tokio::join!(tokio::time::timeout(patience, abandoned), send);
+        let mut texts = match got {
+            Ok(inbox) => inbox["messages"].as_array().unwrap().iter().map(text).collect(),
+            Err(_) => Vec::new(),
+        };
+        if texts.is_empty() {
+            texts = office.take_texts(2, 1).await;
+        }
+        assert_eq!(texts, [sent]);
+    }
+}

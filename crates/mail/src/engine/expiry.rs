@@ -23,18 +23,26 @@ impl Tx<'_> {
             self.reclaim(agent_id, &uuid)?;
         }
         self.repeat_rekeys()?;
-        self.forget_seen()?;
+        self.forget_old()?;
         self.wakes.push(Wake::Pump);
         self.wakes.push(Wake::Keys);
         self.next_deadline()
     }
 
     /// Once a day: it looks at every row, and an index would cost each message more than this does.
-    fn forget_seen(&self) -> Result<(), MailError> {
+    fn forget_old(&self) -> Result<(), MailError> {
         let last = self.env.forgot_at.load(Ordering::SeqCst);
         if self.now - last >= DAY_MS {
             self.env.forgot_at.store(self.now, Ordering::SeqCst);
-            self.db.prepare_cached("DELETE FROM seen WHERE at < ?1")?.execute([self.now - SEEN_FOR_MS])?;
+            let long_ago = self.now - SEEN_FOR_MS;
+            self.db.prepare_cached("DELETE FROM seen WHERE at < ?1")?.execute([long_ago])?;
+            // The label and the uuid of a harness session are remembered elsewhere, for ever.
+            self.db
+                .prepare_cached(
+                    "DELETE FROM sessions WHERE holds_label = 0 AND last_seen < ?1 AND NOT EXISTS
+                       (SELECT 1 FROM deliveries d WHERE d.uuid = sessions.uuid AND d.state != 'read')",
+                )?
+                .execute([long_ago])?;
         }
         Ok(())
     }

@@ -4,7 +4,8 @@
 //! was handed out is handed out again. Handing out is answered before the lease is
 //! durable: a crash takes the reader's connection with it, and then the lease is void.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rusqlite::params;
@@ -17,32 +18,32 @@ use crate::envelope::rfc3339;
 use crate::error::MailError;
 use crate::steps::Step;
 
-/// Messages that were handed out by a lease which is not written yet.
+/// Messages that one look found and whose lease is not written yet, each with that look's ticket.
 #[derive(Debug, Default)]
-pub(crate) struct Offering(Mutex<HashMap<String, HashSet<i64>>>);
+pub(crate) struct Offering {
+    set_aside: Mutex<HashMap<(String, i64), u64>>,
+    tickets: AtomicU64,
+}
 
 impl Offering {
-    fn with<T>(&self, look: impl FnOnce(&mut HashMap<String, HashSet<i64>>) -> T) -> T {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with<T>(&self, look: impl FnOnce(&mut HashMap<(String, i64), u64>) -> T) -> T {
+        look(&mut self.set_aside.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn ticket(&self) -> u64 {
+        self.tickets.fetch_add(1, Ordering::Relaxed)
     }
 
     fn has(&self, uuid: &str, mail_id: i64) -> bool {
-        self.with(|all| all.get(uuid).is_some_and(|ids| ids.contains(&mail_id)))
+        self.with(|all| !all.is_empty() && all.contains_key(&(uuid.to_owned(), mail_id)))
     }
 
-    fn add(&self, uuid: &str, ids: &[i64]) {
-        self.with(|all| all.entry(uuid.to_owned()).or_default().extend(ids));
+    fn add(&self, uuid: &str, ids: &[i64], ticket: u64) {
+        self.with(|all| all.extend(ids.iter().map(|id| ((uuid.to_owned(), *id), ticket))));
     }
 
-    pub(crate) fn remove(&self, uuid: &str, ids: &[i64]) {
-        self.with(|all| {
-            if let Some(set) = all.get_mut(uuid) {
-                set.retain(|id| !ids.contains(id));
-                if set.is_empty() {
-                    all.remove(uuid);
-                }
-            }
-        });
+    pub(crate) fn give_back(&self, ticket: u64) {
+        self.with(|all| all.retain(|_, held| *held != ticket));
     }
 }
 
@@ -143,7 +144,7 @@ impl Tx<'_> {
         self.finish_if_all_read(mail_id)
     }
 
-    fn finish_if_all_read(&mut self, mail_id: i64) -> Result<(), MailError> {
+    pub(super) fn finish_if_all_read(&mut self, mail_id: i64) -> Result<(), MailError> {
         let open = self
             .db
             .prepare_cached("SELECT 1 FROM deliveries WHERE mail_id = ?1 AND state != 'read'")?
@@ -161,11 +162,16 @@ impl Tx<'_> {
     }
 
     /// Looks without changing anything in the store; what a taker finds is set aside for it.
-    pub(crate) fn look(&mut self, session: &Session, limit: usize, take: bool) -> Result<Look, MailError> {
-        let found = self.open_messages(session, limit, take)?;
+    pub(crate) fn look(
+        &mut self,
+        session: &Session,
+        limit: usize,
+        ticket: Option<u64>,
+    ) -> Result<Look, MailError> {
+        let found = self.open_messages(session, limit, ticket.is_some())?;
         let ids: Vec<i64> = found.iter().map(|(id, _)| *id).collect();
-        if take {
-            self.env.offering.add(&session.uuid, &ids);
+        if let Some(ticket) = ticket {
+            self.env.offering.add(&session.uuid, &ids, ticket);
         }
         let remaining = self.waiting_for(&session.uuid)?.saturating_sub(ids.len() as u64);
         let messages = found.into_iter().map(|(_, message)| message).collect();

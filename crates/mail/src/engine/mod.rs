@@ -37,7 +37,7 @@ use crate::config::MailConfig;
 use crate::error::MailError;
 use crate::presence::{Connections, Processes};
 use crate::relay::Relay;
-use crate::store::{Owner, WitnessFile};
+use crate::store::{Owner, Witness, WitnessFile};
 
 pub use dispatch::{Caller, MailReply, MailRequest};
 pub use tasks::{Mail, Subscription};
@@ -56,14 +56,30 @@ pub(crate) struct Env {
     pub(crate) relay_max: usize,
     pub(crate) witness: WitnessFile,
     pub(crate) boot: u64,
-    /// Seals up to this count are covered by the witness.
-    pub(crate) reserved: AtomicU64,
+    /// The count of seals that the witness last noted.
+    pub(crate) witnessed: AtomicU64,
     pub(crate) offering: inbox::Offering,
     pub(crate) rates: rates::Rates,
     /// When old packet ids were last forgotten.
     pub(crate) forgot_at: AtomicI64,
     /// The next moment at which something falls due by itself.
     pub(crate) deadline: AtomicI64,
+}
+
+impl Env {
+    /// A transaction is durable: note its seals, wake whom it concerns.
+    fn committed(&self, wakes: &[Wake]) {
+        for wake in wakes {
+            if let Wake::Sealed(seals) = wake {
+                self.witnessed.fetch_max(*seals, Ordering::SeqCst);
+                let noted = self.witness.write(Witness { boot: self.boot, seals: *seals, closed: false });
+                if let Err(error) = noted {
+                    tracing::error!(%error, "a restored backup may go unnoticed");
+                }
+            }
+        }
+        self.switchboard.ring_all(wakes);
+    }
 }
 
 /// One transaction; what it wakes is woken only when it is durable.
@@ -114,7 +130,7 @@ impl Engine {
                     let value = work(&mut tx)?;
                     Ok::<_, MailError>((value, tx.wakes))
                 },
-                move |(_, wakes)| after.switchboard.ring_all(wakes),
+                move |(_, wakes)| after.committed(wakes),
             )
             .await?;
         Ok(value)
@@ -131,7 +147,7 @@ impl Engine {
                 work(&mut tx)?;
                 Ok::<_, MailError>(tx.wakes)
             },
-            move |wakes| after.switchboard.ring_all(wakes),
+            move |wakes| after.committed(wakes),
             |error| tracing::warn!(%error, "a lease could not be written"),
         );
         if !posted {

@@ -134,29 +134,23 @@ impl Engine {
         loop {
             let mut rung = std::pin::pin!(bell.notify.notified());
             rung.as_mut().enable();
-            let reader = session.clone();
-            let look = self.tx(move |tx| tx.look(&reader, limit, !peek)).await?;
-            if !look.ids.is_empty() && !peek {
-                self.lease(session, caller, look.ids).await?;
-                return Ok(look.inbox);
+            let taking = (!peek).then(|| Taking::new(self, &session));
+            let (reader, ticket) = (session.clone(), taking.as_ref().map(|taking| taking.ticket));
+            let look = self.tx(move |tx| tx.look(&reader, limit, ticket)).await?;
+            if look.inbox.messages.is_empty() {
+                if let Some(taking) = taking {
+                    taking.found_nothing();
+                }
+                if timeout_at(until, rung).await.is_err() {
+                    return Ok(look.inbox);
+                }
+                continue;
             }
-            if !look.inbox.messages.is_empty() || timeout_at(until, rung).await.is_err() {
-                return Ok(look.inbox);
+            if let Some(taking) = taking {
+                taking.lease(session, caller, look.ids);
             }
+            return Ok(look.inbox);
         }
-    }
-
-    /// Queued before the reader gets its messages, hence before anything it asks next.
-    async fn lease(&self, session: Session, caller: Caller, ids: Vec<i64>) -> Result<(), MailError> {
-        let uuid = session.uuid.clone();
-        let done = ids.clone();
-        let env = std::sync::Arc::clone(&self.env);
-        self.post(move |tx| {
-            let offered = tx.offer(&session, caller, &ids);
-            env.offering.remove(&uuid, &done);
-            offered
-        });
-        Ok(())
     }
 
     pub(super) async fn check_reply(
@@ -269,5 +263,50 @@ impl Engine {
             .await?;
         self.env.config.steps.reach(Step::SendCommitted)?;
         Ok(sent)
+    }
+}
+
+/// Messages set aside for one reader. Should it vanish before it has them, they are anyone's again.
+struct Taking<'a> {
+    engine: &'a Engine,
+    uuid: String,
+    ticket: u64,
+    leased: bool,
+}
+
+impl<'a> Taking<'a> {
+    fn new(engine: &'a Engine, session: &Session) -> Taking<'a> {
+        Taking { engine, uuid: session.uuid.clone(), ticket: engine.env.offering.ticket(), leased: false }
+    }
+
+    /// Nothing to give back, and nobody to wake for it.
+    fn found_nothing(mut self) {
+        self.leased = true;
+    }
+
+    /// Queued before the reader gets its messages, hence before anything it asks next.
+    fn lease(mut self, session: Session, caller: Caller, ids: Vec<i64>) {
+        self.leased = true;
+        let ticket = self.ticket;
+        self.engine.post(move |tx| {
+            let offered = tx.offer(&session, caller, &ids);
+            tx.env.offering.give_back(ticket);
+            offered
+        });
+    }
+}
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        if self.leased {
+            return;
+        }
+        // Behind the look itself, which may still be on its way.
+        let (uuid, ticket) = (std::mem::take(&mut self.uuid), self.ticket);
+        self.engine.post(move |tx| {
+            tx.env.offering.give_back(ticket);
+            tx.wakes.push(Wake::Inbox(uuid));
+            Ok(())
+        });
     }
 }

@@ -184,8 +184,9 @@ impl Tx<'_> {
         for id in ids {
             let others =
                 self.db.prepare_cached("SELECT 1 FROM deliveries WHERE mail_id = ?1")?.exists([id])?;
-            if !others {
-                self.db.prepare_cached("UPDATE mail SET route = 'held' WHERE id = ?1")?.execute([id])?;
+            if others {
+                self.finish_if_all_read(id)?;
+            } else {
                 self.route_mail(id)?;
             }
         }

@@ -6,13 +6,13 @@ use rusqlite::params;
 use serde::{Deserialize, Serialize};
 use trl_protocol::mail::State;
 
-use super::Tx;
 use super::agents::AgentKeys;
+use super::{Tx, Wake};
 use crate::error::MailError;
 use crate::relay::Claim;
 use crate::seal::{DeviceCard, Packet, Ratchet};
 use crate::steps::Step;
-use crate::store::{SEAL_BLOCK, Witness};
+use crate::store::SEAL_BLOCK;
 
 /// First byte of what is sealed.
 pub(crate) const MAIL: u8 = b'M';
@@ -107,7 +107,7 @@ impl Tx<'_> {
         if sealer.count > 0 {
             self.update_ratchet(pair.agent_id, &pair.peer, &sealer.ratchet)?;
             self.count_seals(sealer.count)?;
-            self.wakes.push(super::Wake::Pump);
+            self.wakes.push(Wake::Pump);
         }
         Ok(())
     }
@@ -182,16 +182,14 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Seals count even if the message fails later: the witness must never be behind them.
-    fn count_seals(&self, count: u64) -> Result<(), MailError> {
+    /// Seals count even if the message fails later: the ratchet has moved all the same.
+    fn count_seals(&mut self, count: u64) -> Result<(), MailError> {
         let seals: u64 = self
             .db
             .prepare_cached("UPDATE meta SET value = value + ?1 WHERE key = 'seals' RETURNING value")?
             .query_row([count as i64], |row| row.get(0))?;
-        if seals > self.env.reserved.load(Ordering::SeqCst) {
-            let reserved = seals + SEAL_BLOCK;
-            self.env.witness.write(Witness { boot: self.env.boot, seals: reserved, closed: false })?;
-            self.env.reserved.store(reserved, Ordering::SeqCst);
+        if seals >= self.env.witnessed.load(Ordering::SeqCst) + SEAL_BLOCK {
+            self.wakes.push(Wake::Sealed(seals));
         }
         Ok(())
     }

@@ -21,6 +21,8 @@ pub(crate) enum Wake {
     Keys,
     /// Mail that the auto-responder may answer.
     Answer,
+    /// So many seals are durable; the witness is to note it.
+    Sealed(u64),
 }
 
 /// A bell that someone listens to; it is forgotten when nobody does.
@@ -57,6 +59,7 @@ impl Switchboard {
                     Wake::Pump | Wake::Receipts | Wake::Deadline | Wake::Keys | Wake::Answer => {
                         notify.notify_one();
                     }
+                    Wake::Sealed(_) => {}
                 }
             }
         }

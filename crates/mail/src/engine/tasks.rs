@@ -23,7 +23,7 @@ use crate::lock::OwnerLock;
 use crate::presence::{Connections, Processes};
 use crate::relay::{Relay, RelayError};
 use crate::steps::Step;
-use crate::store::{Owner, SEAL_BLOCK, Witness, WitnessFile, open_database, prepare};
+use crate::store::{Owner, Witness, WitnessFile, open_database, prepare};
 
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 const FETCH: usize = 128;
@@ -32,7 +32,7 @@ const FETCH: usize = 128;
 #[derive(Debug)]
 pub struct Mail {
     engine: Arc<Engine>,
-    tasks: Mutex<Tasks>,
+    tasks: Arc<Mutex<Tasks>>,
     _lock: OwnerLock,
 }
 
@@ -66,7 +66,7 @@ impl Mail {
         };
         let env = Arc::new(Env {
             boot: boot + 1,
-            reserved: AtomicU64::new(seals + SEAL_BLOCK),
+            witnessed: AtomicU64::new(seals),
             relay_name: relay.name(),
             relay_max: relay.max_packet_bytes(),
             witness,
@@ -81,11 +81,11 @@ impl Mail {
             deadline: AtomicI64::new(i64::MAX),
         });
         let agents = begin(&database, &env, restored)?;
-        env.witness.write(Witness { boot: boot + 1, seals: seals + SEAL_BLOCK, closed: false })?;
+        env.witness.write(Witness { boot: boot + 1, seals, closed: false })?;
         let owner =
             Owner::start("trl-mail", database).map_err(MailError::io("cannot start the mail's thread"))?;
         let engine = Arc::new(Engine::new(env, relay, owner));
-        let mail = Mail { engine, tasks: Mutex::default(), _lock: lock };
+        let mail = Mail { engine, tasks: Arc::default(), _lock: lock };
         mail.start(&runtime, agents);
         Ok(mail)
     }
@@ -100,26 +100,25 @@ impl Mail {
             tasks.handles.push(runtime.spawn(keep_keys(engine())));
         }
         for agent in agents {
-            self.read_mailbox(runtime, agent);
-        }
-    }
-
-    fn read_mailbox(&self, runtime: &Handle, agent: Agent) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        if tasks.reading.insert(agent.id) {
-            tasks.handles.push(runtime.spawn(receive(Arc::clone(&self.engine), agent)));
+            read_mailbox(&self.engine, &self.tasks, runtime, agent);
         }
     }
 
     /// Answers one request; waiting requests wait inside. Dropping the future abandons the wait.
     pub async fn handle(&self, request: MailRequest, caller: Caller) -> Result<MailReply, Fault> {
-        let reply = self.engine.handle(request, caller).await?;
-        if let MailReply::Created(created) = &reply {
-            let name = created.agent.clone();
-            let agent = self.engine.tx(move |tx| tx.known_agent(&name)).await?;
-            self.read_mailbox(&Handle::current(), agent);
-        }
-        Ok(reply)
+        let MailRequest::AgentCreate(_) = request else {
+            return self.engine.handle(request, caller).await;
+        };
+        // On its own, so that an agent whose maker has gone still gets its mailbox read.
+        let (engine, tasks) = (Arc::clone(&self.engine), Arc::clone(&self.tasks));
+        let made = tokio::spawn(async move {
+            let reply = engine.handle(request, caller).await;
+            for agent in engine.tx(|tx| tx.all_agents()).await? {
+                read_mailbox(&engine, &tasks, &Handle::current(), agent);
+            }
+            reply
+        });
+        made.await.unwrap_or_else(|_| Err(MailError::Closed.into()))
     }
 
     /// `mail.subscribe`: counts and ids of what arrives, for as long as the subscription is kept.
@@ -184,6 +183,13 @@ impl Mail {
 impl Drop for Mail {
     fn drop(&mut self) {
         drop(self.stop());
+    }
+}
+
+fn read_mailbox(engine: &Arc<Engine>, tasks: &Mutex<Tasks>, runtime: &Handle, agent: Agent) {
+    let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+    if tasks.reading.insert(agent.id) {
+        tasks.handles.push(runtime.spawn(receive(Arc::clone(engine), agent)));
     }
 }
 

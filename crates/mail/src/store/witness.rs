@@ -2,9 +2,9 @@
 //!
 //! A ratchet must never run twice from the same point. The witness counts starts and
 //! seals; a database that is behind it was restored from a backup, and its ratchets
-//! may then only open, never seal. Seals are reserved in blocks, so the file is
-//! written once in many messages. What this cannot see: after a crash, a backup that
-//! is younger than one block; and a copy of the whole directory, witness and all.
+//! may then only open, never seal. It is written after a commit, once in many seals, so
+//! it never accuses a database that only crashed. What it cannot see: after a crash, a
+//! backup younger than the last note; and a copy of the whole directory, witness and all.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 
 use crate::error::MailError;
 
+/// Seals from one note to the next.
 pub(crate) const SEAL_BLOCK: u64 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Witness {
     pub(crate) boot: u64,
     pub(crate) seals: u64,
-    /// Closed in good order: `seals` is exact, not a reservation.
+    /// Closed in good order: `seals` is exact, else there may be more.
     pub(crate) closed: bool,
 }
 
@@ -27,7 +28,7 @@ impl Witness {
     pub(crate) fn is_ahead_of(&self, boot: u64, seals: u64) -> bool {
         self.boot > boot
             || (self.boot == boot && self.closed && self.seals != seals)
-            || (self.boot == boot && !self.closed && seals + SEAL_BLOCK < self.seals)
+            || (self.boot == boot && seals < self.seals)
     }
 }
 
@@ -71,15 +72,16 @@ mod tests {
     #[test]
     fn an_older_database_is_noticed() {
         let closed = Witness { boot: 3, seals: 100, closed: true };
-        let open = Witness { boot: 3, seals: 164, closed: false };
+        let open = Witness { boot: 3, seals: 64, closed: false };
         let cases = [
             (closed, 3, 100, false),
             (closed, 3, 99, true),
+            (closed, 3, 101, true),
             (closed, 2, 100, true),
             (closed, 4, 100, false),
+            (open, 3, 64, false),
             (open, 3, 130, false),
-            (open, 3, 164, false),
-            (open, 3, 99, true),
+            (open, 3, 63, true),
             (open, 2, 164, true),
         ];
         for (witness, boot, seals, ahead) in cases {
