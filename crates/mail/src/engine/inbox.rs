@@ -91,8 +91,9 @@ impl Tx<'_> {
                 read
             }
             None => {
+                // Both conditions: the second alone does not let SQLite use the index of what is open.
                 let mut query = self.db.prepare_cached(
-                    "SELECT mail_id FROM deliveries WHERE uuid = ?1 AND state = 'offered' AND via = ?2",
+                    "SELECT mail_id FROM deliveries WHERE uuid = ?1 AND state != 'read' AND state = 'offered' AND via = ?2",
                 )?;
                 let rows = query.query_map(params![session.uuid, via(caller)], |row| row.get(0))?;
                 rows.collect::<Result<_, _>>()?
@@ -120,7 +121,7 @@ impl Tx<'_> {
         let withdrawn = self
             .db
             .prepare_cached(
-                "UPDATE deliveries SET state = 'waiting', via = NULL WHERE uuid = ?1 AND state = 'offered'",
+                "UPDATE deliveries SET state = 'waiting', via = NULL WHERE uuid = ?1 AND state != 'read' AND state = 'offered'",
             )?
             .execute([uuid])?;
         if withdrawn > 0 {

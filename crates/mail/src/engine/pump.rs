@@ -20,6 +20,7 @@ use crate::steps::Step;
 const BATCH: i64 = 128;
 const MARK_AFTER: Duration = Duration::from_millis(5);
 const RECEIPTS_AFTER: Duration = Duration::from_millis(20);
+const RECEIPTS_AT_LAST: Duration = Duration::from_millis(100);
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 const MARKS_AT_MOST: usize = 256;
 
@@ -36,10 +37,14 @@ pub(super) async fn run(engine: Arc<Engine>) {
     let (work, receipts) = (board.listen(Wake::Pump), board.listen(Wake::Receipts));
     let mut outflow = Outflow::default();
     let mut receipts_at = Some(Instant::now());
+    let mut told_at = Instant::now();
     loop {
-        let with_receipts = receipts_at.is_some_and(|at| at <= Instant::now());
+        // Also when there is always more to publish: unheard senders would publish again.
+        let with_receipts =
+            receipts_at.is_some_and(|at| at <= Instant::now()) || told_at.elapsed() >= RECEIPTS_AT_LAST;
         if with_receipts {
             receipts_at = None;
+            told_at = Instant::now();
         }
         match outflow.pass(&engine, with_receipts).await {
             Ok(true) => continue,

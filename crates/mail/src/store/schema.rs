@@ -177,7 +177,7 @@ CREATE INDEX mail_bounce ON mail(bounce_at) WHERE route = 'held' AND bounce_at I
 CREATE INDEX mail_expiry ON mail(expires_at) WHERE route = 'held';
 CREATE INDEX mail_reply ON mail(agent_id, sender, in_reply_to) WHERE in_reply_to IS NOT NULL;
 CREATE INDEX mail_unread ON mail(expires_at) WHERE route = 'routed';
-CREATE INDEX mail_unanswered ON mail(agent_id, id) WHERE answer = 'due';
+CREATE INDEX mail_unanswered ON mail(answer) WHERE answer = 'due';
 
 CREATE TABLE deliveries (
   mail_id INTEGER NOT NULL REFERENCES mail(id),
