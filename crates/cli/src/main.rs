@@ -1,1 +1,100 @@
-fn main() {}
+//! `trl`: parse, call, print. One file per verb in `verbs/`.
+
+mod args;
+mod config;
+mod context;
+mod failure;
+mod human;
+#[cfg(test)]
+mod manual;
+mod output;
+#[cfg(test)]
+mod papers;
+mod quote;
+mod table;
+mod target;
+mod verbs;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+use crate::args::{Cli, Verb};
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::output::Output;
+
+fn main() -> ExitCode {
+    let args = args::with_implied_serve(std::env::args_os().collect());
+    let cli = match Cli::try_parse_from(&args) {
+        Ok(cli) => cli,
+        Err(error) => return misread(&args, &error),
+    };
+    if let Some(Verb::Host) = cli.verb {
+        return trl_host::run();
+    }
+    let output = Output::new(cli.global.json);
+    match dispatch(cli, output) {
+        Ok(status) => ExitCode::from(status),
+        Err(failure) => {
+            output.failure(&failure);
+            ExitCode::from(failure.status)
+        }
+    }
+}
+
+/// `--help` and `--version` are no errors; what is one follows `--json`.
+fn misread(args: &[OsString], error: &clap::Error) -> ExitCode {
+    let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if !asked_for && args.iter().any(|arg| arg == "--json") {
+        let text = error.render().to_string();
+        let (problem, rest) = text.split_once("\n\n").unwrap_or((&text, ""));
+        let failure = Failure::usage(problem.trim_start_matches("error: ")).hint(rest.trim());
+        Output::new(true).failure(&failure);
+        return ExitCode::from(failure.status);
+    }
+    // A closed stdout is no reason to fail at showing help.
+    let _ = error.print();
+    if asked_for { ExitCode::SUCCESS } else { ExitCode::from(Failure::usage("").status) }
+}
+
+fn dispatch(cli: Cli, output: Output) -> Result<u8> {
+    use verbs::*;
+    let Some(verb) = cli.verb else {
+        return Err(Failure::usage("nothing to do").hint("`trl --help` tells what there is"));
+    };
+    match verb {
+        Verb::Completions(args) => completions::run(&args, output),
+        Verb::Man(args) => man::run(&args, output),
+        Verb::Host => Err(Failure::usage("`trl host` is started by the daemon")),
+        Verb::Serve(args) => serve::run(&args, &cli.global),
+        Verb::Sh(args) => sh::run(&args, &Context::load(&cli.global, output)?),
+        Verb::Doctor(args) => doctor::run(&args, &cli.global, output),
+        verb => {
+            let context = Context::load(&cli.global, output)?;
+            context::block_on(client_verb(verb, &context))?
+        }
+    }
+}
+
+/// Verbs that talk to the daemon, once.
+async fn client_verb(verb: Verb, context: &Context) -> Result<u8> {
+    use verbs::*;
+    match verb {
+        Verb::Run(args) => run::run(&args, context).await,
+        Verb::Ls(args) => ls::run(&args, context).await,
+        Verb::Info(args) => info::run(&args, context).await,
+        Verb::Kill(args) => kill::run(&args, context).await,
+        Verb::Logs(args) => logs::run(&args, context).await,
+        Verb::Cancel(args) => cancel::run(&args, context).await,
+        Verb::SendInput(args) => send_input::run(&args, context).await,
+        Verb::Shutdown(args) => shutdown::run(&args, context).await,
+        Verb::Restart(args) => restart::run(&args, context).await,
+        Verb::Version(args) => version::run(&args, context).await,
+        Verb::Completions(_) | Verb::Man(_) | Verb::Host | Verb::Serve(_) | Verb::Sh(_) | Verb::Doctor(_) => {
+            Err(Failure::usage("this verb has its own way"))
+        }
+    }
+}

@@ -1,1 +1,23 @@
-//! (to be written)
+//! Talks to a trl daemon as anyone would: over its Unix socket, a line of JSON each way.
+//!
+//! [`Client::connect`] starts a daemon if there is none and it may; [`Client::call`]
+//! asks one thing; [`Client::stream`] runs a command and hears it live, also across
+//! a restart of the daemon. The crate reads neither environment nor home directory:
+//! where things are is told by [`Options`].
+
+mod client;
+mod connection;
+mod error;
+mod exit;
+mod message;
+mod options;
+pub mod readiness;
+mod start;
+mod stream;
+
+pub use client::Client;
+pub use connection::MAX_SOCKET_PATH;
+pub use error::{Error, Result};
+pub use message::Event;
+pub use options::{Options, Start};
+pub use stream::{ExecStream, Step};

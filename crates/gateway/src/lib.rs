@@ -1,1 +1,18 @@
-//! (to be written)
+//! Ways in: bytes to requests, replies and events to bytes, and nothing else.
+//!
+//! [`serve`] runs a daemon with the transports it is told to. All of them lead to
+//! [`trl_runtime::Runtime::dispatch`]; none decides anything about a session.
+
+mod connection;
+mod json_text;
+mod line_reader;
+mod lock;
+mod outbox;
+mod request_line;
+mod serve;
+mod stdio;
+mod unix;
+mod written;
+
+pub use serve::{GatewayConfig, ServeError, serve, serve_blocking};
+pub use unix::SocketError;

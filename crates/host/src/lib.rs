@@ -1,1 +1,54 @@
-//! (to be written)
+//! One living shell and everything it starts: the session host.
+//!
+//! A small single-threaded process per session. It owns the shell, its terminal,
+//! its pipes, its deadlines and its journal, and outlives the daemon that started
+//! it. Daemons speak to it over the wire of `trl_protocol::wire`: the first one on
+//! its standard input, later ones over its socket.
+//!
+//! Every source (shell, pipes, timer, signals, daemons) becomes one event in one
+//! loop (`host.rs`); one function handles each. There are no threads and no locks.
+
+mod beside;
+mod engine;
+mod exec;
+mod host;
+mod journal;
+mod link;
+mod requests;
+mod shell;
+mod streams;
+mod timer;
+mod tree;
+mod wind_down;
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+
+/// Runs the host whose first daemon is on the other end of standard input.
+pub fn run() -> ExitCode {
+    match start() {
+        Ok(()) => ExitCode::SUCCESS,
+        // The daemon has been told, or is gone; there is nobody else to tell.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn start() -> io::Result<()> {
+    // A session of its own: the daemon's terminal and process group do not reach it.
+    // It fails only for a group leader, which a fresh child is not.
+    rustix::process::setsid().ok();
+    close_foreign_descriptors();
+    let first = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
+    let null = rustix::fs::open(c"/dev/null", flags, rustix::fs::Mode::empty())?;
+    rustix::stdio::dup2_stdin(&null)?;
+    host::Host::create(first)?.run()
+}
+
+/// What the daemon's own parent left open would live on here for days: somebody's
+/// pipe that never ends, somebody's lock that is never released.
+fn close_foreign_descriptors() {
+    // SAFETY: nothing in this process has opened a descriptor above 2 yet.
+    unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
+}

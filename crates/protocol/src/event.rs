@@ -1,22 +1,32 @@
 //! What a streaming request says before its one response.
+//!
+//! Borrowed, because output goes from the host's receive buffer into the client's
+//! send buffer without a stop in between.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::ExecId;
 use crate::exec::Stream;
+use crate::mail::MailEvent;
+use crate::{ExecId, written_schema};
 
-/// An event of `exec.stream` or `exec.attach`.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+/// An event of `exec.stream`, `exec.attach` or `mail.subscribe`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Event<'a> {
     Started {
         exec_id: ExecId,
     },
-    /// Bytes as the command wrote them; the gateway chooses text or base64.
-    Output {
+    /// Output as text; `offset` counts bytes as the command wrote them.
+    Text {
         stream: Stream,
         offset: u64,
-        bytes: Vec<u8>,
+        text: &'a str,
+    },
+    /// Output as bytes, written as base64.
+    Bytes {
+        stream: Stream,
+        offset: u64,
+        bytes: &'a [u8],
     },
     /// Bytes between the two offsets are no longer kept.
     Gap {
@@ -27,20 +37,45 @@ pub enum Event {
     /// The command reads from its terminal.
     Waiting {
         exec_id: ExecId,
-        prompt: String,
+        prompt: &'a str,
+    },
+    /// Mail has come: how many messages wait, and the names of the new ones.
+    Mail {
+        count: u64,
+        ids: &'a [String],
     },
 }
 
-impl Event {
+impl Event<'_> {
     pub fn name(&self) -> &'static str {
         match self {
             Event::Started { .. } => "started",
-            Event::Output { stream, .. } => stream.name(),
+            Event::Text { stream, .. } | Event::Bytes { stream, .. } => stream.name(),
             Event::Gap { .. } => "gap",
             Event::Waiting { .. } => "waiting",
+            Event::Mail { .. } => "mail",
         }
     }
+
+    /// The JSON Schema of each event's `data`.
+    pub fn schemas() -> Vec<(&'static str, schemars::Schema)> {
+        vec![
+            ("started", written_schema::<StartedEvent>()),
+            ("stdout", written_schema::<OutputEvent>()),
+            ("stderr", written_schema::<OutputEvent>()),
+            ("gap", written_schema::<GapEvent>()),
+            ("waiting", written_schema::<WaitingEvent>()),
+            ("mail", written_schema::<MailEvent>()),
+        ]
+    }
 }
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StartedEvent {
+    pub exec_id: ExecId,
+}
+
+/// `text` or `base64`, as asked.
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OutputEvent {
@@ -49,4 +84,20 @@ pub struct OutputEvent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
     pub offset: u64,
+}
+
+/// Bytes between the two offsets are no longer kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GapEvent {
+    pub stream: Stream,
+    pub from: u64,
+    pub to: u64,
+}
+
+/// The command reads from its terminal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitingEvent {
+    pub exec_id: ExecId,
+    #[serde(default)]
+    pub prompt: String,
 }

@@ -13,6 +13,7 @@ pub mod frame;
 pub mod ids;
 pub mod limits;
 pub mod mail;
+pub mod reply;
 pub mod request;
 pub mod session;
 pub mod system;
@@ -21,7 +22,16 @@ pub mod wire;
 pub use event::Event;
 pub use fault::{Code, Fault};
 pub use ids::{ExecId, SessionId};
+pub use reply::{MailReply, Reply};
 pub use request::Request;
 
 /// Version of the client protocol, told by `system.info`.
 pub const PROTOCOL_VERSION: u32 = 1;
+
+/// The JSON Schema of what we write: a field that is always there is required, even one that may be null.
+fn written_schema<T: schemars::JsonSchema>() -> schemars::Schema {
+    schemars::generate::SchemaSettings::draft2020_12()
+        .for_serialize()
+        .into_generator()
+        .into_root_schema_for::<T>()
+}

@@ -4,6 +4,8 @@
 pub const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 /// Kept output of one stream in a reply, unless the request says otherwise.
 pub const DEFAULT_MAX_OUTPUT_BYTES: u64 = 1024 * 1024;
+/// Most of one stream that a reply holds, whatever the request asks for.
+pub const MAX_OUTPUT_BYTES: u64 = 64 * 1024 * 1024;
 /// Kept output of one stream on disk: a head and a ring for the tail.
 pub const DEFAULT_JOURNAL_BYTES: u64 = 64 * 1024 * 1024;
 /// Longest command text.

@@ -209,6 +209,13 @@ pub struct MailEvent {
     pub ids: Vec<String>,
 }
 
+/// How `mail.subscribe` is answered when the daemon ends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SubscriptionOver {
+    /// How many events were sent.
+    pub events: u64,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HeldRow {
     pub message_id: String,

@@ -1,7 +1,7 @@
 //! One enum for everything that can be asked, and the one place that reads it.
 //!
-//! `requests!` is the registry: a new method does not compile until it has a
-//! params type, and the runtime's exhaustive match decides what it means.
+//! `requests!` is the registry: a new method does not compile until it has a params
+//! and a reply type, and the runtime's exhaustive match decides what it means.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::fault::{Code, Fault};
 use crate::{agent, contact, exec, mail, session, system};
 
 macro_rules! requests {
-    ($($variant:ident($params:ty) = $method:literal;)*) => {
+    ($($variant:ident($params:ty) -> $reply:ty = $method:literal;)*) => {
         /// A request, read and typed.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Request { $($variant($params),)* }
@@ -33,58 +33,65 @@ macro_rules! requests {
             pub fn schemas() -> Vec<(&'static str, schemars::Schema)> {
                 vec![$(($method, schemars::schema_for!($params)),)*]
             }
+
+            /// The JSON Schema of the `data` that each method is answered with.
+            pub fn reply_schemas() -> Vec<(&'static str, schemars::Schema)> {
+                vec![$(($method, crate::written_schema::<$reply>()),)*]
+            }
         }
     };
 }
 
 requests! {
-    SessionCreate(session::CreateParams) = "session.create";
-    SessionList(system::NoParams) = "session.list";
-    SessionInfo(session::SessionParams) = "session.info";
-    SessionDestroy(session::DestroyParams) = "session.destroy";
-    SessionRestart(session::SessionParams) = "session.restart";
-    ExecRun(exec::RunParams) = "exec.run";
-    ExecStream(exec::RunParams) = "exec.stream";
-    ExecStart(exec::RunParams) = "exec.start";
-    ExecAttach(exec::AttachParams) = "exec.attach";
-    ExecOutput(exec::OutputParams) = "exec.output";
-    ExecWrite(exec::WriteParams) = "exec.write";
-    ExecCancel(exec::CancelParams) = "exec.cancel";
-    ExecList(exec::ListParams) = "exec.list";
-    ExecInfo(exec::ExecParams) = "exec.info";
-    SystemPing(system::NoParams) = "system.ping";
-    SystemStats(system::NoParams) = "system.stats";
-    SystemInfo(system::NoParams) = "system.info";
-    SystemShutdown(system::ShutdownParams) = "system.shutdown";
-    AgentCreate(agent::CreateParams) = "agent.create";
-    AgentList(system::NoParams) = "agent.list";
-    AgentUse(agent::UseParams) = "agent.use";
-    AgentWhoami(agent::CallerParams) = "agent.whoami";
-    AgentSessions(agent::SessionsParams) = "agent.sessions";
-    AgentHeartbeat(agent::CallerParams) = "agent.heartbeat";
-    AgentRelease(agent::CallerParams) = "agent.release";
-    MailSend(mail::SendParams) = "mail.send";
-    MailStatus(mail::MessageParams) = "mail.status";
-    MailInbox(mail::InboxParams) = "mail.inbox";
-    MailCheckReply(mail::MessageParams) = "mail.check_reply";
-    MailAwaitReply(mail::AwaitParams) = "mail.await_reply";
-    MailSendAndWait(mail::SendAndWaitParams) = "mail.send_and_wait";
-    MailReply(mail::ReplyParams) = "mail.reply";
-    MailSubscribe(agent::CallerParams) = "mail.subscribe";
-    MailHeld(agent::CallerParams) = "mail.held";
-    MailDeadLetters(agent::CallerParams) = "mail.dead_letters";
-    MailAutorespond(mail::AutorespondParams) = "mail.autorespond";
-    ContactRequest(contact::ContactParams) = "contact.request";
-    ContactAccept(contact::ContactParams) = "contact.accept";
-    ContactDecline(contact::ContactParams) = "contact.decline";
-    ContactBlock(contact::ContactParams) = "contact.block";
-    ContactList(agent::CallerParams) = "contact.list";
+    SessionCreate(session::CreateParams) -> session::Created = "session.create";
+    SessionList(system::NoParams) -> session::SessionList = "session.list";
+    SessionInfo(session::SessionParams) -> session::SessionInfo = "session.info";
+    SessionDestroy(session::DestroyParams) -> session::Destroyed = "session.destroy";
+    SessionRestart(session::SessionParams) -> session::Restarted = "session.restart";
+    ExecRun(exec::RunParams) -> exec::RunReply = "exec.run";
+    ExecStream(exec::RunParams) -> exec::StreamReply = "exec.stream";
+    ExecStart(exec::RunParams) -> exec::Started = "exec.start";
+    ExecAttach(exec::AttachParams) -> exec::StreamReply = "exec.attach";
+    ExecOutput(exec::OutputParams) -> exec::OutputReply = "exec.output";
+    ExecWrite(exec::WriteParams) -> exec::Written = "exec.write";
+    ExecCancel(exec::CancelParams) -> exec::Cancelled = "exec.cancel";
+    ExecList(exec::ListParams) -> exec::ExecList = "exec.list";
+    ExecInfo(exec::ExecParams) -> exec::ExecInfo = "exec.info";
+    SystemPing(system::NoParams) -> system::Pong = "system.ping";
+    SystemStats(system::NoParams) -> system::Stats = "system.stats";
+    SystemInfo(system::NoParams) -> system::SystemInfo = "system.info";
+    SystemShutdown(system::ShutdownParams) -> system::ShuttingDown = "system.shutdown";
+    AgentCreate(agent::CreateParams) -> agent::Created = "agent.create";
+    AgentList(system::NoParams) -> agent::AgentList = "agent.list";
+    AgentUse(agent::UseParams) -> agent::Used = "agent.use";
+    AgentWhoami(agent::CallerParams) -> agent::Whoami = "agent.whoami";
+    AgentSessions(agent::SessionsParams) -> agent::Sessions = "agent.sessions";
+    AgentHeartbeat(agent::CallerParams) -> agent::Beat = "agent.heartbeat";
+    AgentRelease(agent::CallerParams) -> agent::Released = "agent.release";
+    MailSend(mail::SendParams) -> mail::Sent = "mail.send";
+    MailStatus(mail::MessageParams) -> mail::Status = "mail.status";
+    MailInbox(mail::InboxParams) -> mail::Inbox = "mail.inbox";
+    MailCheckReply(mail::MessageParams) -> mail::CheckedReply = "mail.check_reply";
+    MailAwaitReply(mail::AwaitParams) -> mail::AwaitedReply = "mail.await_reply";
+    MailSendAndWait(mail::SendAndWaitParams) -> mail::AwaitedReply = "mail.send_and_wait";
+    MailReply(mail::ReplyParams) -> mail::Sent = "mail.reply";
+    MailSubscribe(agent::CallerParams) -> mail::SubscriptionOver = "mail.subscribe";
+    MailHeld(agent::CallerParams) -> mail::Held = "mail.held";
+    MailDeadLetters(agent::CallerParams) -> mail::DeadLetters = "mail.dead_letters";
+    MailAutorespond(mail::AutorespondParams) -> mail::Autorespond = "mail.autorespond";
+    ContactRequest(contact::ContactParams) -> contact::ContactRow = "contact.request";
+    ContactAccept(contact::ContactParams) -> contact::ContactRow = "contact.accept";
+    ContactDecline(contact::ContactParams) -> contact::ContactRow = "contact.decline";
+    ContactBlock(contact::ContactParams) -> contact::ContactRow = "contact.block";
+    ContactList(agent::CallerParams) -> contact::ContactList = "contact.list";
 }
 
 fn read<P: DeserializeOwned>(method: &str, params: Value) -> Result<P, Fault> {
     let params = match params {
         Value::Null => Value::Object(serde_json::Map::new()),
-        other => other,
+        Value::Object(_) => params,
+        // serde would read a list as fields in order, which nobody means.
+        _ => return Err(Fault::invalid(format!("params of {method} must be an object"))),
     };
     serde_path_to_error::deserialize(params).map_err(|error| {
         let path = error.path().to_string();
@@ -111,9 +118,6 @@ fn bad_params(method: &str, path: &str, problem: &str) -> Fault {
             return Fault::invalid(format!("{method} needs the param `{missing}`"))
                 .with_details(serde_json::json!({ "field": missing }));
         }
-    }
-    if path == "." {
-        return Fault::invalid(format!("params of {method} must be an object: {problem}"));
     }
     Fault::invalid(format!("param `{path}` of {method}: {problem}"))
         .with_details(serde_json::json!({ "field": path }))
@@ -159,7 +163,9 @@ mod tests {
             ("exec.run", json!({"session_id": "x"}), "needs the param `command`"),
             ("exec.run", json!({"session_id": 5, "command": "true"}), "param `session_id`"),
             ("exec.run", json!({"session_id": "x", "command": "y", "env": {"A": 1}}), "param `env.A`"),
-            ("exec.run", json!([1]), "exec.run"),
+            ("exec.run", json!([1]), "must be an object"),
+            ("system.ping", json!([]), "must be an object"),
+            ("exec.run", json!(["s-00000001", "true"]), "must be an object"),
             ("session.list", json!({"x": 1}), "`x`"),
             ("exec.output", json!({"exec_id": "e", "stream": "both"}), "param `stream`"),
         ];

@@ -129,8 +129,9 @@ pub enum ToHost {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSpec {
     pub command: String,
-    /// 0 is none.
-    pub timeout_ms: u64,
+    /// Deadline; 0 is none, `None` the session's default.
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
     pub stdin: Stdin,
     pub env: BTreeMap<String, String>,
     pub working_dir: Option<String>,

@@ -1,1 +1,34 @@
-//! (to be written)
+//! Decisions about sessions and commands: which session, which host, within what limits.
+//!
+//! A transport gives a [`Request`](trl_protocol::Request) to [`Runtime::dispatch`] and
+//! gets a reply or a fault back; the events of a streaming request go to its
+//! [`EventSink`]. What happens inside a session (order, deadlines, output) is decided
+//! by its host process, so that it goes on without a daemon. This crate knows neither
+//! listeners nor terminals, and reads neither the environment nor a home directory.
+
+mod adoption;
+mod birth;
+mod caller;
+mod config;
+mod dispatch;
+mod environment;
+mod host_process;
+mod link;
+mod mailroom;
+mod ops;
+mod output;
+mod private_dir;
+pub mod quiet_stream;
+mod registry;
+mod runtime;
+mod seconds;
+mod session;
+mod shells;
+mod signal;
+mod text;
+mod usage;
+
+pub use caller::{Caller, EventSink, Gone, Presence};
+pub use config::Config;
+pub use private_dir::{DirError, make_private};
+pub use runtime::{Connected, Runtime, StartError, Stop};

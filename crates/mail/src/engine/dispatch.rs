@@ -1,6 +1,6 @@
 //! One way in: every request about agents, mail and contacts, and what it answers.
 
-use serde::Serialize;
+pub use trl_protocol::MailReply;
 use trl_protocol::{Fault, Request, agent, contact, mail};
 
 use super::Engine;
@@ -60,29 +60,6 @@ mail_requests! {
     ContactDecline(contact::ContactParams);
     ContactBlock(contact::ContactParams);
     ContactList(agent::CallerParams);
-}
-
-/// The `data` of a response.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum MailReply {
-    Created(agent::Created),
-    Agents(agent::AgentList),
-    Used(agent::Used),
-    Whoami(agent::Whoami),
-    Sessions(agent::Sessions),
-    Beat(agent::Beat),
-    Released(agent::Released),
-    Sent(mail::Sent),
-    Status(mail::Status),
-    Inbox(mail::Inbox),
-    CheckedReply(mail::CheckedReply),
-    AwaitedReply(mail::AwaitedReply),
-    Held(mail::Held),
-    DeadLetters(mail::DeadLetters),
-    Autorespond(mail::Autorespond),
-    Contact(contact::ContactRow),
-    Contacts(contact::ContactList),
 }
 
 impl Engine {

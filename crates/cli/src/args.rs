@@ -1,0 +1,168 @@
+//! The command line as it is written: global flags and one verb.
+//!
+//! Each verb's own flags live in its file. What bare transport flags mean
+//! (`trl --socket PATH` is `trl serve --socket PATH`) is decided here, before clap.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+
+use crate::config::{Flags, Key};
+use crate::verbs::{
+    cancel, completions, doctor, info, kill, logs, ls, man, restart, run, send_input, serve, sh, shutdown,
+    version,
+};
+
+/// Terminals that never lose their place.
+///
+/// A daemon owns living shells, called sessions. `trl run` runs a command in one: variables,
+/// functions and the working directory carry over to the next. The daemon starts by itself
+/// on first use.
+#[derive(Debug, Parser)]
+#[command(
+    name = "trl",
+    version,
+    arg_required_else_help = true,
+    after_help = "Bare transport flags start a daemon in the foreground, as `trl serve` does:\n  \
+                  trl --socket PATH    trl --stdin    trl --http ADDR    or several at once"
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) verb: Option<Verb>,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// The daemon's Unix socket [env: TRL_SOCKET_PATH]
+    #[arg(long, alias = "socket-path", global = true, value_name = "PATH")]
+    pub(crate) socket: Option<OsString>,
+    /// One directory for everything: `run`, `state` and `config` below it [env: TRL_HOME]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) home: Option<OsString>,
+    /// Directory of sockets
+    #[arg(long, global = true, value_name = "DIR", hide_short_help = true)]
+    pub(crate) runtime_dir: Option<PathBuf>,
+    /// Directory of kept output and logs
+    #[arg(long, global = true, value_name = "DIR", hide_short_help = true)]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// The config file
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
+    pub(crate) config: Option<PathBuf>,
+    /// Fail if no daemon runs, instead of starting one
+    #[arg(long, global = true)]
+    pub(crate) no_start: bool,
+    /// Answer as JSON on stdout, errors too
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+impl Global {
+    pub(crate) fn flags(&self) -> Flags {
+        let text = |value: &OsString| value.to_string_lossy().into_owned();
+        let mut settings = Vec::new();
+        if let Some(socket) = &self.socket {
+            settings.push((Key::SocketPath, "--socket", text(socket)));
+        }
+        if let Some(home) = &self.home {
+            settings.push((Key::Home, "--home", text(home)));
+        }
+        Flags {
+            settings,
+            runtime_dir: self.runtime_dir.clone(),
+            state_dir: self.state_dir.clone(),
+            config_file: self.config.clone(),
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Run(run::Args),
+    Sh(sh::Args),
+    Ls(ls::Args),
+    Info(info::Args),
+    Kill(kill::Args),
+    Logs(logs::Args),
+    Cancel(cancel::Args),
+    SendInput(send_input::Args),
+    Serve(serve::Args),
+    Shutdown(shutdown::Args),
+    Restart(restart::Args),
+    Version(version::Args),
+    Doctor(doctor::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+    /// One session's host; its socket is on stdin. Started by the daemon.
+    #[command(hide = true)]
+    Host,
+}
+
+const TRANSPORT_FLAGS: &[&str] = &["--socket", "--socket-path", "--stdin", "--http"];
+
+/// Puts `serve` in where bare transport flags mean it.
+pub(crate) fn with_implied_serve(mut args: Vec<OsString>) -> Vec<OsString> {
+    let is_transport = |arg: &OsStr| {
+        let name = arg.to_str().map(|arg| arg.split_once('=').map_or(arg, |(name, _)| name));
+        name.is_some_and(|name| TRANSPORT_FLAGS.contains(&name))
+    };
+    let given = args.get(1..).unwrap_or_default();
+    if given.iter().any(|arg| is_transport(arg)) && !names_a_verb(given) {
+        args.insert(1, OsString::from("serve"));
+    }
+    args
+}
+
+fn names_a_verb(args: &[OsString]) -> bool {
+    let command = Cli::command();
+    let verbs: Vec<&str> = command
+        .get_subcommands()
+        .flat_map(|verb| std::iter::once(verb.get_name()).chain(verb.get_all_aliases()))
+        .chain(["help", "-h", "--help", "-V", "--version"])
+        .collect();
+    args.iter().any(|arg| verbs.iter().any(|verb| arg == *verb))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn implied(line: &str) -> String {
+        let args = with_implied_serve(line.split(' ').map(OsString::from).collect());
+        args.join(OsStr::new(" ")).into_string().unwrap()
+    }
+
+    #[test]
+    fn bare_transport_flags_mean_serve_and_nothing_else_does() {
+        for (given, expected) in [
+            ("trl --socket /x", "trl serve --socket /x"),
+            ("trl --socket-path=/x", "trl serve --socket-path=/x"),
+            ("trl --stdin", "trl serve --stdin"),
+            ("trl --http :80 --stdin --max-sessions 3", "trl serve --http :80 --stdin --max-sessions 3"),
+            ("trl --socket /x ls", "trl --socket /x ls"),
+            ("trl --socket /x list", "trl --socket /x list"),
+            ("trl run --stdin cat", "trl run --stdin cat"),
+            ("trl serve --stdin", "trl serve --stdin"),
+            ("trl --json", "trl --json"),
+            ("trl --socket /x --help", "trl --socket /x --help"),
+            ("trl", "trl"),
+        ] {
+            assert_eq!(implied(given), expected);
+        }
+    }
+
+    #[test]
+    fn the_definitions_hold_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn both_spellings_of_the_socket_are_one() {
+        let socket = |line: &str| Cli::try_parse_from(line.split(' ')).unwrap().global.socket;
+        assert_eq!(socket("trl --socket-path /x ls"), Some("/x".into()));
+        assert_eq!(socket("trl ls --socket /x"), Some("/x".into()));
+    }
+}

@@ -1,0 +1,40 @@
+//! The registry of settings: a new one does not resolve until it has a row here.
+
+macro_rules! keys {
+    ($($key:ident, $env:literal, $file:expr, $about:literal;)*) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) enum Key { $($key,)* }
+
+        impl Key {
+            pub(crate) const ALL: &[Key] = &[$(Key::$key,)*];
+
+            pub(crate) fn env(self) -> &'static str { match self { $(Key::$key => $env,)* } }
+
+            /// Its name in the config file; `None` for what decides where that file is.
+            pub(crate) fn in_file(self) -> Option<&'static str> { match self { $(Key::$key => $file,)* } }
+
+            #[cfg(test)]
+            pub(crate) fn about(self) -> &'static str { match self { $(Key::$key => $about,)* } }
+        }
+    };
+}
+
+keys! {
+    Home, "TRL_HOME", None, "one directory for everything: `run`, `state` and `config` below it";
+    SocketPath, "TRL_SOCKET_PATH", Some("socket_path"), "the daemon's Unix socket; default `trl.sock` in the runtime directory";
+    Http, "TRL_HTTP", Some("http"), "address of the HTTP transport (not in this build yet)";
+    AuthToken, "TRL_AUTH_TOKEN", Some("auth_token"), "bearer token of the HTTP transport (not in this build yet)";
+    MaxSessions, "TRL_MAX_SESSIONS", Some("max_sessions"), "sessions that may live at once; default 64";
+    DefaultTimeout, "TRL_DEFAULT_TIMEOUT_S", Some("default_timeout_s"), "deadline of commands that name none, in seconds; 0 is none; default 60";
+    MaxOutput, "TRL_MAX_OUTPUT_BYTES", Some("max_output_bytes"), "how much of each stream a reply holds; default 1 MiB";
+    Journal, "TRL_JOURNAL_BYTES", Some("journal_bytes"), "how much of each stream of a command is kept on disk; default 64 MiB";
+    MaxIdle, "TRL_MAX_IDLE_SEC", Some("max_idle_sec"), "sessions without a command for this long end; 0 is never; default 3600";
+    SessionTtl, "TRL_SESSION_TTL_SEC", Some("session_ttl_sec"), "sessions older than this end; 0 is never; default 86400";
+    KeepSessions, "TRL_KEEP_SESSIONS", Some("keep_sessions"), "leave the sessions to the next daemon when this one is told to end; default no";
+    Log, "TRL_LOG", Some("log"), "what is logged, as a `tracing` filter; default `info`";
+    LogFormat, "TRL_LOG_FORMAT", Some("log_format"), "`human` or `json`; default `human`";
+    LogFile, "TRL_LOG_FILE", Some("log_file"), "log to this file instead of stderr; a daemon started on demand: `daemon.log` in the state directory";
+}
+
+/// Variables that trl sets for what runs in its sessions.
+pub(crate) const NOT_SETTINGS: &[&str] = &["TRL_SESSION_ID", "TRL_SESSION_NAME", "TRL_AGENT"];

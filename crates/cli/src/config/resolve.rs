@@ -1,0 +1,99 @@
+//! From what was said to what it means.
+
+use std::path::PathBuf;
+
+use trl_protocol::limits;
+
+use super::keys::Key;
+use super::layers::{Ambient, Layers, Origin};
+use super::places::Places;
+use super::{ConfigError, value};
+
+/// Everything a daemon or a client needs to know, checked.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) places: Places,
+    pub(crate) socket: PathBuf,
+    /// Whether the socket was named by a flag, not only by habit.
+    pub(crate) socket_by_flag: bool,
+    pub(crate) http: Option<Origin>,
+    pub(crate) max_sessions: usize,
+    pub(crate) default_timeout_s: f64,
+    pub(crate) max_output_bytes: u64,
+    pub(crate) journal_bytes: u64,
+    pub(crate) max_idle_s: f64,
+    pub(crate) session_ttl_s: f64,
+    pub(crate) keep_sessions: bool,
+    pub(crate) log_filter: String,
+    pub(crate) log_format: LogFormat,
+    pub(crate) log_file: Option<PathBuf>,
+}
+
+impl Settings {
+    /// Where a daemon without a terminal logs.
+    pub(crate) fn daemon_log(&self) -> PathBuf {
+        self.log_file.clone().unwrap_or_else(|| self.places.state.join("daemon.log"))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    Human,
+    Json,
+}
+
+pub(crate) fn resolve(layers: &Layers, ambient: &Ambient) -> Result<Settings, ConfigError> {
+    let path = |key| layers.get(key).map(|said| ambient.cwd.join(&said.text));
+    let socket_said = layers.get(Key::SocketPath);
+    let seconds = |key, default| read(layers, key, value::seconds, value::SECONDS, default);
+    let bytes = |key, default| read(layers, key, value::bytes, value::BYTES, default);
+    Ok(Settings {
+        socket: path(Key::SocketPath).unwrap_or_else(|| layers.places.runtime.join("trl.sock")),
+        socket_by_flag: socket_said.is_some_and(|said| matches!(said.origin, Origin::Flag(_))),
+        http: layers.get(Key::Http).map(|said| said.origin.clone()),
+        max_sessions: read(
+            layers,
+            Key::MaxSessions,
+            value::count,
+            value::COUNT,
+            limits::DEFAULT_MAX_SESSIONS,
+        )?,
+        default_timeout_s: seconds(Key::DefaultTimeout, limits::DEFAULT_TIMEOUT_S)?,
+        max_output_bytes: bytes(Key::MaxOutput, limits::DEFAULT_MAX_OUTPUT_BYTES)?,
+        journal_bytes: bytes(Key::Journal, limits::DEFAULT_JOURNAL_BYTES)?,
+        max_idle_s: seconds(Key::MaxIdle, limits::DEFAULT_MAX_IDLE_S)?,
+        session_ttl_s: seconds(Key::SessionTtl, limits::DEFAULT_SESSION_TTL_S)?,
+        keep_sessions: read(layers, Key::KeepSessions, value::yes_no, value::YES_NO, false)?,
+        log_filter: layers.get(Key::Log).map_or_else(|| "info".to_owned(), |said| said.text.clone()),
+        log_format: read(layers, Key::LogFormat, log_format, value::FORMAT, LogFormat::Human)?,
+        log_file: path(Key::LogFile),
+        places: layers.places.clone(),
+    })
+}
+
+fn read<T>(
+    layers: &Layers,
+    key: Key,
+    parse: impl Fn(&str) -> Option<T>,
+    expected: &'static str,
+    default: T,
+) -> Result<T, ConfigError> {
+    let Some(said) = layers.get(key) else { return Ok(default) };
+    parse(&said.text).ok_or_else(|| ConfigError::Value {
+        origin: said.origin.clone(),
+        value: said.text.clone(),
+        expected,
+    })
+}
+
+fn log_format(text: &str) -> Option<LogFormat> {
+    match text {
+        "human" => Some(LogFormat::Human),
+        "json" => Some(LogFormat::Json),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+mod tests;

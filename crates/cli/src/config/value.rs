@@ -1,0 +1,109 @@
+//! Settings as people write them: numbers with or without a unit, yes and no.
+
+use trl_protocol::limits::MAX_SECONDS;
+
+pub(crate) const SECONDS: &str = "a number of seconds (`90`, `1.5`, `10m`, `2h`; 0 for none)";
+pub(crate) const BYTES: &str = "a number of bytes (`65536`, `512k`, `64M`, `1G`)";
+pub(crate) const YES_NO: &str = "one of 1, 0, true, false, yes, no, on, off";
+pub(crate) const COUNT: &str = "a whole number of at least 1";
+pub(crate) const FORMAT: &str = "`human` or `json`";
+
+/// Seconds, plain or with `ms`, `s`, `m`, `h` or `d`.
+pub(crate) fn seconds(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let scale = match &text[digits.len()..] {
+        "" | "s" => 1.0,
+        "ms" => 0.001,
+        "m" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return None,
+    };
+    let seconds = plain_number(digits)? * scale;
+    (seconds <= MAX_SECONDS).then_some(seconds)
+}
+
+/// Bytes, plain or with `k`, `M`, `G` (also `KiB`, `MB`, …: always powers of 1024).
+pub(crate) fn bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// `f64`'s own parser also takes `inf`, `nan`, `1e9` and a sign.
+fn plain_number(digits: &str) -> Option<f64> {
+    let plain = digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    if plain { digits.parse().ok() } else { None }
+}
+
+pub(crate) fn yes_no(text: &str) -> Option<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Some(true),
+        "0" | "false" | "no" | "off" => Some(false),
+        _ => None,
+    }
+}
+
+pub(crate) fn count(text: &str) -> Option<usize> {
+    text.trim().parse().ok().filter(|count| *count > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_as_people_write_them() {
+        for (text, expected) in [
+            ("90", Some(90.0)),
+            ("1.5", Some(1.5)),
+            (" 2m ", Some(120.0)),
+            ("1h", Some(3600.0)),
+            ("2d", Some(172_800.0)),
+            ("250ms", Some(0.25)),
+            ("0", Some(0.0)),
+            ("", None),
+            ("m", None),
+            ("-1", None),
+            ("inf", None),
+            ("nan", None),
+            ("1e3", None),
+            ("5 min", None),
+            ("99999999999", None),
+        ] {
+            assert_eq!(seconds(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_as_people_write_them() {
+        for (text, expected) in [
+            ("65536", Some(65536)),
+            ("512k", Some(512 << 10)),
+            ("64MiB", Some(64 << 20)),
+            ("1G", Some(1 << 30)),
+            ("1.5M", None),
+            ("-1", None),
+            ("lots", None),
+            ("99999999999999G", None),
+        ] {
+            assert_eq!(bytes(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn yes_and_no() {
+        assert_eq!(yes_no("YES"), Some(true));
+        assert_eq!(yes_no("off"), Some(false));
+        assert_eq!(yes_no("2"), None);
+        assert_eq!((count("3"), count("0"), count("x")), (Some(3), None, None));
+    }
+}

@@ -1,0 +1,65 @@
+//! `docs/cli.md` is made from the definitions of the command line. The test fails where the
+//! two differ; `UPDATE=1` writes the file.
+
+use clap::CommandFactory as _;
+
+use crate::args::Cli;
+
+const WIDTH: usize = 100;
+const HEAD: &str = "\
+# The command line
+
+Made from the definitions that `trl --help` shows; `UPDATE=1 cargo nextest run -p trl manual` writes it anew.
+
+Exit statuses: `trl run` and `trl sh` end with the command's own; 124 if it ran out of time, 125 if nobody saw how it
+ended, 130 if it was cancelled before it ran, 141 if the reader of the output went away. Where trl itself fails: 64 what
+was asked makes no sense, 65 it cannot be read, 66 there is no such session or command, 69 no daemon, 70 a fault of the
+daemon, 71 the system refused, 75 busy or full, 77 not allowed, 78 bad settings. `trl doctor` ends with 1 if a check fails.
+
+With `--json` the answer is one JSON object on stdout (`run --json-stream` and `logs --follow`: one a line), and so is
+an error: `{\"ok\":false,\"error\":{\"code\":…,\"message\":…}}`.
+";
+
+fn manual() -> String {
+    let mut command = Cli::command().term_width(WIDTH).bin_name("trl");
+    command.build();
+    let mut text = HEAD.to_owned();
+    section(&mut text, &command);
+    text.push_str("\nThe global options go with every verb; they are not repeated below.\n");
+    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help") {
+        section(&mut text, verb);
+    }
+    text
+}
+
+fn section(text: &mut String, command: &clap::Command) {
+    let name = command.get_bin_name().unwrap_or("trl");
+    let help = command.clone().term_width(WIDTH).render_long_help().to_string();
+    let is_verb = name != "trl";
+    let lines: Vec<&str> =
+        help.lines().map(str::trim_end).take_while(|line| !(is_verb && *line == "Global options:")).collect();
+    text.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", lines.join("\n").trim_end()));
+}
+
+#[test]
+fn the_manual_is_what_help_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");
+    let made = manual();
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, &made).unwrap();
+    }
+    let there = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(there == made, "docs/cli.md is out of date; UPDATE=1 writes it anew");
+}
+
+#[test]
+fn every_verb_says_what_it_does() {
+    for verb in Cli::command().get_subcommands() {
+        let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+        assert!(!about.is_empty() && !about.ends_with('.') || verb.is_hide_set(), "{}", verb.get_name());
+        for arg in verb.get_arguments() {
+            let says = arg.get_help().is_some() || arg.is_hide_set() || arg.get_id() == "shell";
+            assert!(says, "{} {}", verb.get_name(), arg.get_id());
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The papers tell of what is there: a method, a code or a file that they miss fails a test.
+
+use std::path::Path;
+
+use trl_protocol::{Code, Request};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+fn paper(name: &str) -> String {
+    std::fs::read_to_string(Path::new(ROOT).join(name)).unwrap()
+}
+
+#[test]
+fn every_method_and_every_code_is_described() {
+    let text = paper("docs/protocol.md");
+    for method in Request::METHODS {
+        assert!(text.contains(&format!("### `{method}`")), "docs/protocol.md lacks {method}");
+    }
+    for code in Code::ALL {
+        let row = format!("| `{code}` | {} |", code.exit_status());
+        assert!(text.contains(&row), "docs/protocol.md lacks {row}");
+    }
+}
+
+#[test]
+fn every_param_and_every_event_is_described() {
+    let text = paper("docs/protocol.md");
+    for (method, schema) in Request::schemas() {
+        let section = text.split(&format!("### `{method}`")).nth(1).unwrap_or_default();
+        let section = section.split("\n### ").next().unwrap_or_default();
+        // These three share their params; the first describes them.
+        if matches!(method, "exec.stream" | "exec.start") {
+            continue;
+        }
+        let params = schema.get("properties").and_then(|properties| properties.as_object()).cloned();
+        for param in params.unwrap_or_default().keys() {
+            assert!(section.contains(&format!("`{param}`")), "docs/protocol.md: {method} lacks {param}");
+        }
+    }
+}
+
+#[test]
+fn files_that_are_named_are_there() {
+    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        let text = paper(name);
+        let words = text.split(|c: char| c.is_whitespace() || "`()|,;".contains(c));
+        let paths = words.map(|word| word.trim_end_matches([':', '.'])).filter(|word| {
+            word.starts_with("crates/") || word.starts_with("docs/") || word.starts_with("./scripts/")
+        });
+        for path in paths {
+            assert!(Path::new(ROOT).join(path).exists(), "{name} names {path}, which is not there");
+        }
+    }
+}

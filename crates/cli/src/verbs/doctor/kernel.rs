@@ -1,0 +1,137 @@
+//! What the system offers: terminals, process tables, limits, and means of isolation.
+
+use rustix::process::{Resource, getrlimit};
+use rustix::pty::OpenptFlags;
+
+use super::Check;
+use crate::human;
+
+const FEW_DESCRIPTORS: u64 = 1024;
+const TOO_FEW_DESCRIPTORS: u64 = 128;
+/// Pages of pipe buffers per user below which new pipes shrink to one page.
+const FEW_PIPE_PAGES: u64 = 4096;
+
+pub(super) fn check() -> Vec<Check> {
+    let mut checks = vec![terminal(), descriptors()];
+    if cfg!(target_os = "linux") {
+        checks.extend([processes(), pipes(), cgroup(), landlock(), namespaces()]);
+    }
+    checks
+}
+
+fn terminal() -> Check {
+    let opened = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)
+        .and_then(|pty| rustix::pty::grantpt(&pty).map(|()| pty))
+        .and_then(|pty| rustix::pty::unlockpt(&pty).map(|()| pty))
+        .and_then(|pty| rustix::pty::ptsname(&pty, Vec::new()));
+    match opened {
+        Ok(_) => Check::ok("terminals", "can be opened"),
+        Err(error) => Check::fail(
+            "terminals",
+            format!("cannot be opened: {error}"),
+            "Every session has one; none can start.",
+            "Mount devpts at /dev/pts; in a container, with /dev/ptmx.",
+        ),
+    }
+}
+
+fn descriptors() -> Check {
+    const NAME: &str = "open files";
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let found = if limit == u64::MAX { "no limit".to_owned() } else { format!("up to {limit}") };
+    let means = "A daemon needs a few for each session and connection.";
+    match limit {
+        0..TOO_FEW_DESCRIPTORS => Check::fail(NAME, found, means, "Raise it: `ulimit -n 4096`."),
+        TOO_FEW_DESCRIPTORS..FEW_DESCRIPTORS => {
+            Check::warn(NAME, found, means, "Raise it: `ulimit -n 4096`.")
+        }
+        _ => Check::ok(NAME, found),
+    }
+}
+
+fn processes() -> Check {
+    let usable = std::fs::read_to_string("/proc/self/stat").is_ok()
+        && std::fs::read_dir("/proc/self/task").is_ok_and(|mut tasks| tasks.next().is_some());
+    if usable {
+        return Check::ok("/proc", "usable");
+    }
+    Check::fail(
+        "/proc",
+        "cannot be read",
+        "What a session started cannot be found, so it cannot be ended for sure.",
+        "Mount proc at /proc.",
+    )
+}
+
+fn number(path: &str) -> Option<u64> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+fn pipes() -> Check {
+    const NAME: &str = "pipe buffers";
+    let page = rustix::param::page_size() as u64;
+    match number("/proc/sys/fs/pipe-user-pages-soft") {
+        None => Check::ok(NAME, "limit unknown"),
+        Some(0) => Check::ok(NAME, "no limit"),
+        Some(pages) if pages < FEW_PIPE_PAGES => Check::warn(
+            NAME,
+            format!("{} for all pipes of a user", human::bytes(pages * page)),
+            "With many sessions, new pipes shrink to one page and output flows slowly.",
+            "As root: `sysctl fs.pipe-user-pages-soft=16384`.",
+        ),
+        Some(pages) => Check::ok(NAME, format!("{} for all pipes of a user", human::bytes(pages * page))),
+    }
+}
+
+fn cgroup() -> Check {
+    const NAME: &str = "cgroup v2";
+    let own = std::fs::read_to_string("/proc/self/cgroup")
+        .ok()
+        .and_then(|text| text.lines().find_map(|line| line.strip_prefix("0::").map(str::to_owned)))
+        .map(|path| format!("/sys/fs/cgroup{path}"))
+        .filter(|dir| std::path::Path::new(dir).join("cgroup.procs").exists());
+    let means =
+        "Optional: processes that leave a session's group are found by other means; no limits by cgroup.";
+    match own {
+        None => Check::warn(NAME, "not there", means, "Mount cgroup2 at /sys/fs/cgroup."),
+        Some(dir) if rustix::fs::access(&dir, rustix::fs::Access::WRITE_OK).is_err() => Check::warn(
+            NAME,
+            format!("{dir} is not writable"),
+            means,
+            "Run the daemon as a systemd user service with Delegate=yes.",
+        ),
+        Some(dir) => Check::ok(NAME, format!("{dir} is writable")),
+    }
+}
+
+fn landlock() -> Check {
+    const NAME: &str = "landlock";
+    let means = "Optional: sessions cannot be confined to parts of the file system.";
+    let remedy = "Boot a kernel of 5.13 or later with `landlock` in its list of security modules.";
+    match std::fs::read_to_string("/sys/kernel/security/lsm") {
+        Ok(modules) if modules.split(',').any(|module| module.trim() == "landlock") => {
+            Check::ok(NAME, "active")
+        }
+        Ok(_) => Check::warn(NAME, "not active", means, remedy),
+        Err(_) => Check::warn(NAME, "cannot be told: /sys/kernel/security is not there", means, remedy),
+    }
+}
+
+fn namespaces() -> Check {
+    const NAME: &str = "user namespaces";
+    let means = "Optional: sessions cannot have a file system or network of their own without root.";
+    let off = [
+        ("/proc/sys/user/max_user_namespaces", 0),
+        ("/proc/sys/kernel/unprivileged_userns_clone", 0),
+        ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 1),
+    ];
+    let reason = off.iter().find(|(path, value)| number(path) == Some(*value));
+    if let Some((path, value)) = reason.filter(|_| !rustix::process::geteuid().is_root()) {
+        return Check::warn(NAME, format!("{path} is {value}"), means, "As root, change that with sysctl.");
+    }
+    if std::path::Path::new("/proc/self/ns/user").exists() {
+        Check::ok(NAME, "available")
+    } else {
+        Check::warn(NAME, "not in this kernel", means, "Boot a kernel with CONFIG_USER_NS.")
+    }
+}

@@ -1,0 +1,53 @@
+//! `trl kill`: ends sessions and every process they started.
+
+use serde_json::json;
+use trl_protocol::session::DestroyParams;
+use trl_protocol::system::NoParams;
+
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::output;
+
+/// End sessions and everything they started
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Names or ids of sessions
+    #[arg(value_name = "SESSION", required_unless_present = "all")]
+    sessions: Vec<String>,
+    /// All of them
+    #[arg(long, conflicts_with = "sessions")]
+    all: bool,
+    /// At once: no TERM and no time to end by themselves
+    #[arg(short, long)]
+    force: bool,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
+    let client = context.client().await?;
+    let sessions = if args.all {
+        let list = client.session_list(&NoParams {}).await?;
+        list.sessions.iter().map(|session| session.session_id.to_string()).collect()
+    } else {
+        args.sessions.clone()
+    };
+    let mut ended = Vec::new();
+    let mut failed: Option<Failure> = None;
+    // One that fails must not save the others.
+    for session_id in sessions {
+        match client.session_destroy(&DestroyParams { session_id, force: args.force }).await {
+            Ok(destroyed) if context.output.json => ended.push(destroyed),
+            Ok(destroyed) => context.output.line(destroyed.session_id.to_string())?,
+            Err(error) => {
+                let failure = Failure::from(error);
+                if let Some(earlier) = failed.replace(failure) {
+                    output::note(earlier.message());
+                }
+            }
+        }
+    }
+    match failed {
+        Some(failure) => Err(failure),
+        None if context.output.json => context.output.json(&json!({ "sessions": ended })).map(|()| 0),
+        None => Ok(0),
+    }
+}

@@ -1,0 +1,48 @@
+//! The daemon's log: to stderr, or to a file. Never to stdout, which is a transport.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, IsTerminal as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{LogFormat, Settings};
+use crate::failure::{Failure, Result};
+
+/// A log this long is set aside when a daemon starts; one older log is kept.
+const MAX_LOG: u64 = 8 << 20;
+
+pub(super) fn start(settings: &Settings, detached: bool) -> Result<()> {
+    let file = if detached { Some(settings.daemon_log()) } else { settings.log_file.clone() };
+    if let Some(path) = file {
+        let failed = |error: io::Error| Failure::system(&format!("the log {}", path.display()), error);
+        let file = open(&path).map_err(failed)?;
+        // As stderr itself, so that a panic's last words are there too.
+        rustix::stdio::dup2_stderr(&file).map_err(|error| failed(error.into()))?;
+    }
+    let filter = EnvFilter::try_new(&settings.log_filter).map_err(|error| {
+        Failure::usage(format!("the log filter {:?} cannot be read: {error}", settings.log_filter))
+            .hint("TRL_LOG and --log take e.g. `info`, `debug` or `trl_runtime=trace,info`")
+    })?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(
+        io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()),
+    );
+    let started = match settings.log_format {
+        LogFormat::Human => log.with_target(false).try_init(),
+        LogFormat::Json => log.json().flatten_event(true).try_init(),
+    };
+    started.map_err(|error| Failure::system("starting the log", error))
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    if let Some(dir) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    }
+    if path.metadata().is_ok_and(|meta| meta.is_file() && meta.len() > MAX_LOG) {
+        let mut older = path.as_os_str().to_owned();
+        older.push(".1");
+        std::fs::rename(path, older)?;
+    }
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}

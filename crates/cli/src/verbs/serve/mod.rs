@@ -1,0 +1,205 @@
+//! `trl serve`: the daemon, in the foreground or, started on demand, detached.
+
+mod detach;
+mod log;
+mod signals;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use trl_client::MAX_SOCKET_PATH;
+use trl_client::readiness::Readiness;
+use trl_gateway::{GatewayConfig, ServeError, SocketError};
+
+use crate::args::Global;
+use crate::config::{self, Flags, Key, Settings};
+use crate::failure::{Failure, Result};
+use crate::human;
+use crate::verbs::version;
+
+/// How long a daemon started on demand waits for the one before it to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Run the daemon in the foreground
+///
+/// Without a transport it listens on its Unix socket. SIGTERM and SIGINT end it, and its
+/// sessions unless told to keep them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Speak the line protocol on stdin and stdout
+    #[arg(long)]
+    stdin: bool,
+    /// Speak HTTP at this address (not in this build yet) [env: TRL_HTTP]
+    #[arg(long, value_name = "ADDR")]
+    http: Option<String>,
+    /// Sessions that may live at once [env: TRL_MAX_SESSIONS] [default: 64]
+    #[arg(long, value_name = "COUNT")]
+    max_sessions: Option<String>,
+    /// Deadline of commands that name none; 0 is none [env: TRL_DEFAULT_TIMEOUT_S] [default: 60]
+    #[arg(long, value_name = "SECONDS")]
+    default_timeout: Option<String>,
+    /// How much of each stream a reply holds [env: TRL_MAX_OUTPUT_BYTES] [default: 1M]
+    #[arg(long, value_name = "BYTES")]
+    max_output_bytes: Option<String>,
+    /// How much of each stream of a command is kept on disk [env: TRL_JOURNAL_BYTES] [default: 64M]
+    #[arg(long, value_name = "BYTES")]
+    journal_bytes: Option<String>,
+    /// End sessions without a command for this long; 0 is never [env: TRL_MAX_IDLE_SEC] [default: 3600]
+    #[arg(long, value_name = "SECONDS")]
+    max_idle: Option<String>,
+    /// End sessions older than this; 0 is never [env: TRL_SESSION_TTL_SEC] [default: 86400]
+    #[arg(long, value_name = "SECONDS")]
+    session_ttl: Option<String>,
+    /// Leave the sessions to the next daemon when this one is told to end [env: TRL_KEEP_SESSIONS]
+    #[arg(long)]
+    keep_sessions: bool,
+    /// What is logged, as a `tracing` filter [env: TRL_LOG] [default: info]
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+    /// `human` or `json` [env: TRL_LOG_FORMAT] [default: human]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+    /// Log to this file instead of stderr [env: TRL_LOG_FILE]
+    #[arg(long, value_name = "FILE")]
+    log_file: Option<String>,
+    /// Started on demand: report readiness on stdout, then let go of the terminal
+    #[arg(long, hide = true)]
+    detached: bool,
+}
+
+impl Args {
+    fn add_to(&self, flags: &mut Flags) {
+        let keep = self.keep_sessions.then(|| "yes".to_owned());
+        let given = [
+            (Key::Http, "--http", &self.http),
+            (Key::MaxSessions, "--max-sessions", &self.max_sessions),
+            (Key::DefaultTimeout, "--default-timeout", &self.default_timeout),
+            (Key::MaxOutput, "--max-output-bytes", &self.max_output_bytes),
+            (Key::Journal, "--journal-bytes", &self.journal_bytes),
+            (Key::MaxIdle, "--max-idle", &self.max_idle),
+            (Key::SessionTtl, "--session-ttl", &self.session_ttl),
+            (Key::KeepSessions, "--keep-sessions", &keep),
+            (Key::Log, "--log", &self.log),
+            (Key::LogFormat, "--log-format", &self.log_format),
+            (Key::LogFile, "--log-file", &self.log_file),
+        ];
+        let said = given.into_iter().filter_map(|(key, flag, text)| Some((key, flag, text.clone()?)));
+        flags.settings.extend(said);
+    }
+}
+
+pub(crate) fn run(args: &Args, global: &Global) -> Result<u8> {
+    if args.detached {
+        detach::leave_terminal();
+    }
+    match prepare(args, global).and_then(|daemon| daemon.serve()) {
+        Ok(()) => Ok(0),
+        Err(failure) if args.detached => {
+            tracing::error!("{}", failure.message());
+            detach::announce(&Readiness::Refused {
+                message: failure.message().to_owned(),
+                help: failure.hints().first().cloned(),
+            });
+            Ok(failure.status)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// A daemon about to serve.
+struct Daemon {
+    settings: Settings,
+    socket: Option<PathBuf>,
+    stdin: bool,
+    detached: bool,
+}
+
+fn prepare(args: &Args, global: &Global) -> Result<Daemon> {
+    let mut flags = global.flags();
+    args.add_to(&mut flags);
+    let settings = config::load(&flags)?;
+    log::start(&settings, args.detached)?;
+    match &settings.http {
+        None => {}
+        // A variable meant for another daemon must not keep a client from its own.
+        Some(origin) if args.detached => tracing::warn!("{origin} is set, but HTTP is not in this build yet"),
+        Some(origin) => {
+            return Err(Failure::usage(format!("{origin}: HTTP is not in this build yet"))
+                .hint("the Unix socket (--socket) and stdio (--stdin) are"));
+        }
+    }
+    // stdin alone is the whole daemon: nobody else is to reach it, unless a socket is named too.
+    let listens = !args.stdin || settings.socket_by_flag;
+    let socket = listens.then(|| settings.socket.clone());
+    if let Some(path) = socket.as_ref().filter(|path| path.as_os_str().len() > MAX_SOCKET_PATH) {
+        return Err(trl_client::Error::PathTooLong { socket: path.clone(), limit: MAX_SOCKET_PATH }.into());
+    }
+    Ok(Daemon { socket, stdin: args.stdin, detached: args.detached, settings })
+}
+
+impl Daemon {
+    fn serve(&self) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match trl_gateway::serve_blocking(self.gateway(), self.config()?, signals::told_to_end()) {
+                Ok(()) => return Ok(()),
+                Err(ServeError::Socket(SocketError::Taken { path, pid }))
+                    if self.detached && Instant::now() < end && !detach::is_served(&path) =>
+                {
+                    // Its holder is about to end, or to listen; either is a matter of moments.
+                    detach::wait_for_exit(pid, Duration::from_millis(20));
+                }
+                Err(error) => return Err(refused(error)),
+            }
+        }
+    }
+
+    fn gateway(&self) -> GatewayConfig {
+        let (socket, detached) = (self.socket.clone(), self.detached);
+        let on_ready = move || {
+            if let Some(socket) = socket {
+                tracing::info!(socket = %socket.display(), "listening");
+            }
+            if detached {
+                detach::announce(&Readiness::Listening { pid: std::process::id() });
+            }
+        };
+        GatewayConfig { socket: self.socket.clone(), stdio: self.stdin, on_ready: Some(Box::new(on_ready)) }
+    }
+
+    fn config(&self) -> Result<trl_runtime::Config> {
+        let program =
+            std::env::current_exe().map_err(|error| Failure::system("finding this program's file", error))?;
+        let Settings { places, .. } = &self.settings;
+        let root = || PathBuf::from("/");
+        let home_dir = human::home_dir().filter(|home| home.is_absolute()).unwrap_or_else(root);
+        let working_dir =
+            if self.detached { home_dir.clone() } else { std::env::current_dir().unwrap_or_else(|_| root()) };
+        let text =
+            |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        let mut config = trl_runtime::Config::new(places.runtime.clone(), places.state.clone(), program);
+        config.version = version::OURS.to_owned();
+        config.env = std::env::vars_os().filter_map(text).collect();
+        config.working_dir = working_dir;
+        config.home_dir = home_dir;
+        config.max_sessions = self.settings.max_sessions;
+        config.default_timeout_s = self.settings.default_timeout_s;
+        config.max_output_bytes = self.settings.max_output_bytes;
+        config.journal_bytes = self.settings.journal_bytes;
+        config.max_idle_s = self.settings.max_idle_s;
+        config.session_ttl_s = self.settings.session_ttl_s;
+        config.keep_sessions = self.settings.keep_sessions;
+        Ok(config)
+    }
+}
+
+fn refused(error: ServeError) -> Failure {
+    let hint = match &error {
+        ServeError::Socket(SocketError::Taken { .. }) => Some(
+            "`trl shutdown` ends it, `trl restart` replaces it; --socket or TRL_HOME chooses another place",
+        ),
+        _ => None,
+    };
+    hint.into_iter().fold(Failure::unavailable(error.to_string()), Failure::hint)
+}

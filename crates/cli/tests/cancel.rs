@@ -1,0 +1,151 @@
+//! Someone else may end a command; the shell and its state stay.
+
+use serde_json::{Value, json};
+use trl_testkit::{Shell, daemon, in_each_shell, process};
+
+fn a_running_command_is_cancelled_by_session_or_by_id(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    session.put_state();
+    let pid = session.pid();
+    for by_session in [true, false] {
+        let (request, exec_id) =
+            session.stream_until(json!({"command": "echo up; sleep 30; touch hit"}), "up\n");
+        let params = if by_session { json!({"session_id": session.id}) } else { json!({"exec_id": exec_id}) };
+        let cancelled = session.connection.ok("exec.cancel", params);
+        assert_eq!(cancelled, json!({"exec_id": exec_id, "cancelled": true}));
+        let data = session.connection.finish(request).data();
+        assert_eq!(
+            (&data["cancelled"], &data["timed_out"], &data["exit_code"]),
+            (&json!(true), &json!(false), &json!(130)),
+            "{data}"
+        );
+        session.keeps_state();
+    }
+    session.survives();
+    assert_eq!(session.pid(), pid);
+    assert!(!process::exists(daemon.work().join("kept/hit")));
+}
+
+fn every_kind_of_foreground_work_is_cancelled(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    session.put_state();
+    for command in [
+        "while :; do :; done",
+        "sleep 30 | cat",
+        "sh -c 'trap \"\" INT; sleep 30; :'",
+        "sh -c 'trap \"\" INT TERM; sleep 30; :'",
+        "x=$(sleep 30)",
+        "cat",
+        "read x",
+        "sleep 30 & wait",
+    ] {
+        let (request, exec_id) = session.stream_until(
+            json!({"command": format!("echo up; {command}; touch hit"), "stdin": "", "timeout_s": 0}),
+            "up\n",
+        );
+        session.connection.ok("exec.cancel", json!({"exec_id": exec_id}));
+        let data = session.connection.finish(request).data();
+        assert_eq!(data["cancelled"], true, "{command}: {data}");
+        session.has_state_back();
+        assert!(!process::exists(daemon.work().join("kept/hit")), "{command}: the rest ran");
+    }
+    session.survives();
+}
+
+fn a_named_signal_is_all_that_is_sent(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let script = "sh -c 'trap \"echo usr1\" USR1; trap \"echo term; exit 3\" TERM; echo up; while :; do sleep 0.05; done'";
+    let (request, exec_id) = session.stream_until(json!({"command": script}), "up\n");
+    for (signal, expected) in [(json!("USR1"), "usr1\n"), (json!("SIGUSR1"), "usr1\n"), (json!(10), "usr1\n")]
+    {
+        session.connection.ok("exec.cancel", json!({"exec_id": exec_id, "signal": signal}));
+        session.connection.events_until(request, "stdout", expected);
+    }
+    assert_eq!(session.exec_info(&exec_id)["state"], "running");
+    session.connection.ok("exec.cancel", json!({"exec_id": exec_id, "signal": "TERM"}));
+    let answer = session.connection.finish(request);
+    assert_eq!(
+        // `sh` tells on stderr that its `sleep` was hit too.
+        (answer.output_from("stdout", "up\nusr1\nusr1\nusr1\n".len() as u64), &answer.data()["exit_code"]),
+        (b"term\n".to_vec(), &json!(3))
+    );
+    session.survives();
+}
+
+fn nothing_to_cancel_is_no_error(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let nothing = session.connection.ok("exec.cancel", json!({"session_id": session.id}));
+    assert_eq!(nothing, json!({"exec_id": null, "cancelled": false}));
+    let over = session.run("true").exec_id;
+    assert_eq!(session.connection.ok("exec.cancel", json!({"exec_id": over}))["cancelled"], false);
+    let info = session.exec_info(&over);
+    assert_eq!((&info["cancelled"], &info["exit_code"]), (&json!(false), &json!(0)), "{info}");
+    session.survives();
+}
+
+fn cancels_that_make_no_sense_are_refused(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let mut fails = |params: Value, code: &str| session.connection.fails("exec.cancel", params, code);
+    fails(json!({}), "INVALID_PARAMS");
+    fails(json!({"exec_id": "e-00000000-1"}), "EXEC_NOT_FOUND");
+    fails(json!({"exec_id": "nonsense"}), "EXEC_NOT_FOUND");
+    fails(json!({"session_id": "s-00000000"}), "SESSION_NOT_FOUND");
+    let id = session.id.clone();
+    for signal in [json!("NOPE"), json!(0), json!(-9), json!(1000), json!(""), json!(1.5)] {
+        session.connection.fails(
+            "exec.cancel",
+            json!({"session_id": id, "signal": signal}),
+            "INVALID_PARAMS",
+        );
+    }
+}
+
+fn a_background_command_is_cancelled_with_its_children(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let exec_id = session.start(json!({"command": "echo $$; sh -c 'echo $$; exec sleep 1000' & sleep 1000"}));
+    let watch = session.connection.begin("exec.attach", json!({"exec_id": exec_id}));
+    session.connection.event(watch);
+    let mut text = String::new();
+    while text.lines().count() < 2 || !text.ends_with('\n') {
+        text += session.connection.event(watch).data["text"].as_str().unwrap_or_default();
+    }
+    session.connection.ok("exec.cancel", json!({"exec_id": exec_id}));
+    let data = session.connection.finish(watch).data();
+    assert_eq!(data["cancelled"], true, "{data}");
+    for pid in text.lines().filter_map(|line| line.parse().ok()) {
+        process::assert_ends("a child of a cancelled command", pid);
+    }
+    session.survives();
+}
+
+fn cancelling_twice_is_cancelling_once(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    session.put_state();
+    let (request, exec_id) =
+        session.stream_until(json!({"command": "echo up; sh -c 'trap \"\" INT; sleep 30; :'"}), "up\n");
+    let cancels: Vec<u64> =
+        (0..5).map(|_| session.connection.begin("exec.cancel", json!({"exec_id": exec_id}))).collect();
+    for cancel in cancels {
+        session.connection.finish(cancel).data();
+    }
+    assert_eq!(session.connection.finish(request).data()["cancelled"], true);
+    session.keeps_state();
+    session.survives();
+}
+
+in_each_shell!(
+    a_running_command_is_cancelled_by_session_or_by_id,
+    every_kind_of_foreground_work_is_cancelled,
+    a_named_signal_is_all_that_is_sent,
+    nothing_to_cancel_is_no_error,
+    cancels_that_make_no_sense_are_refused,
+    a_background_command_is_cancelled_with_its_children,
+    cancelling_twice_is_cancelling_once,
+);

@@ -1,0 +1,185 @@
+//! However much a command prints, memory and disk stay bounded and nothing is dropped in silence.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use trl_testkit::{Daemon, Session, Shell, daemon, event_bytes, process};
+
+const MB: u64 = 1024 * 1024;
+
+/// Bytes of all files below `dir`, as the disk counts them.
+fn disk_use(dir: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(meta) if meta.is_dir() => disk_use(&entry.path()),
+            Ok(meta) => meta.blocks() * 512,
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+#[track_caller]
+fn memory_is_small(daemon: &Daemon, session: &mut Session) {
+    let (host, daemon) = (process::memory(session.host_pid()), process::memory(daemon.pid()));
+    assert!(host.peak < 64 * MB, "the host used {host:?}");
+    assert!(daemon.peak < 96 * MB, "the daemon used {daemon:?}");
+}
+
+#[track_caller]
+fn range(session: &mut Session, exec_id: &str, stream: &str, offset: u64, limit: u64) -> Value {
+    let params = json!({"exec_id": exec_id, "stream": stream, "offset": offset, "limit": limit});
+    session.connection.ok("exec.output", params)
+}
+
+#[test]
+fn a_gigabyte_is_counted_capped_and_readable_at_both_ends() {
+    let daemon = daemon!();
+    let mut session = daemon.session(Shell::Bash);
+    session.connection.set_guard(std::time::Duration::from_secs(120));
+    let gigabyte = 1_073_741_824_u64;
+    let command = "echo HEAD; yes 0123456789abcde | head -c 1073741824; echo TAIL";
+    let ran = session.run_with(json!({"command": command, "timeout_s": 0})).exits(0);
+    assert_eq!(ran.stdout_bytes, gigabyte + 10);
+    assert!(ran.stdout_truncated && ran.stdout.len() as u64 <= MB + 200);
+    assert!(ran.stdout.starts_with("HEAD\n0123456789abcde\n") && ran.stdout.ends_with("abcde\nTAIL\n"));
+    memory_is_small(&daemon, &mut session);
+
+    let head = range(&mut session, &ran.exec_id, "stdout", 0, 5);
+    assert_eq!((&head["text"], &head["next_offset"]), (&json!("HEAD\n"), &json!(5)));
+    assert_eq!(head["total_bytes"], gigabyte + 10);
+    let tail = range(&mut session, &ran.exec_id, "stdout", gigabyte + 5, 100);
+    assert_eq!((&tail["text"], &tail["next_offset"]), (&json!("TAIL\n"), &json!(gigabyte + 10)));
+    let dropped = head["dropped_bytes"].as_u64().unwrap_or_default();
+    assert!(dropped > 800 * MB && dropped < gigabyte, "what is not kept is told: {head}");
+    let middle = range(&mut session, &ran.exec_id, "stdout", gigabyte / 2, 100);
+    let kept_from = middle["offset"].as_u64().unwrap_or_default();
+    assert!(kept_from > gigabyte / 2, "a range in the gap begins after it: {middle}");
+    assert!(disk_use(&daemon.home()) < 80 * MB, "the journal takes {} bytes", disk_use(&daemon.home()));
+    session.survives();
+}
+
+#[test]
+fn errors_alone_and_both_streams_at_once_do_not_block() {
+    let daemon = daemon!();
+    let mut session = daemon.session(Shell::Bash);
+    session.connection.set_guard(std::time::Duration::from_secs(60));
+    let ran = session.run("yes | head -c 200000000 >&2").exits(0);
+    assert_eq!((ran.stdout_bytes, ran.stderr_bytes), (0, 200_000_000));
+    let ran = session.run("(yes o | head -c 100000000 & yes e | head -c 100000000 >&2; wait)").exits(0);
+    assert_eq!((ran.stdout_bytes, ran.stderr_bytes), (100_000_000, 100_000_000));
+    memory_is_small(&daemon, &mut session);
+}
+
+#[test]
+fn endless_output_stops_at_the_deadline() {
+    for shell in Shell::ALL {
+        let daemon = daemon!();
+        let mut session = daemon.session_with(shell, json!({"limits": {"journal_bytes": 4 * MB}}));
+        session.put_state();
+        let ran = session.run_with(json!({"command": "yes", "timeout_s": 1}));
+        assert!(ran.timed_out && ran.stdout_truncated && ran.stdout_bytes > 0, "{ran:?}");
+        assert!(ran.stdout.starts_with("y\ny\n"), "what came is there");
+        session.keeps_state();
+        session.survives();
+        let used = disk_use(&daemon.home());
+        assert!(used < 12 * MB, "{used} bytes on disk for a cap of 4 MiB");
+        memory_is_small(&daemon, &mut session);
+    }
+}
+
+#[test]
+fn an_evicted_range_is_told_as_a_gap() {
+    let daemon = daemon!();
+    let mut session = daemon.session_with(Shell::Bash, json!({"limits": {"journal_bytes": MB}}));
+    let ran = session.run("yes 0123456789abcde | head -c 16777216").exits(0);
+    let info = session.exec_info(&ran.exec_id);
+    let dropped = info["stdout_dropped_bytes"].as_u64().unwrap_or_default();
+    assert!((14 * MB..16 * MB).contains(&dropped), "{info}");
+
+    let answer = session.attach(&ran.exec_id);
+    let (mut next, mut missing) = (0_u64, 0_u64);
+    for event in &answer.events {
+        match event.name.as_str() {
+            "gap" => {
+                assert_eq!((&event.data["from"], &event.data["stream"]), (&json!(next), &json!("stdout")));
+                let to = event.data["to"].as_u64().unwrap_or_default();
+                missing += to - next;
+                next = to;
+            }
+            "stdout" => {
+                assert_eq!(event.data["offset"], next, "no silent gap");
+                let bytes = event_bytes(&event.data);
+                let expected = b"0123456789abcde\n";
+                assert!(
+                    bytes.iter().enumerate().all(|(at, &byte)| byte == expected[(next as usize + at) % 16])
+                );
+                next += bytes.len() as u64;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((next, missing), (16 * MB, dropped));
+    assert_eq!(answer.data()["stdout_truncated"], true);
+}
+
+#[test]
+fn a_slow_watcher_neither_stops_the_command_nor_fills_memory() {
+    let daemon = daemon!();
+    let mut session = daemon.session(Shell::Bash);
+    let mut watcher = daemon.connect();
+    let params =
+        session.params(json!({"command": "yes 0123456789abcde | head -c 50000000", "encoding": "base64"}));
+    let request = watcher.begin("exec.stream", params);
+    let exec_id = watcher.event(request).data["exec_id"].as_str().unwrap_or_default().to_owned();
+    trl_testkit::wait_until("the command ends although nobody reads", trl_testkit::GUARD, || {
+        session.exec_info(&exec_id)["state"] == "finished"
+    });
+    memory_is_small(&daemon, &mut session);
+    session.survives();
+    watcher.set_guard(std::time::Duration::from_secs(60));
+    let answer = watcher.finish(request);
+    assert_eq!(answer.output("stdout").len(), 50_000_000, "all of it is still there");
+    assert_eq!(answer.data()["exit_code"], 0);
+}
+
+#[test]
+fn a_command_that_reads_its_own_journal_is_capped() {
+    let daemon = daemon!();
+    let mut session = daemon.session_with(Shell::Bash, json!({"limits": {"journal_bytes": 2 * MB}}));
+    let command =
+        format!("while :; do find '{}' -type f -exec cat {{}} +; done 2>/dev/null", daemon.home().display());
+    let ran = session.run_with(json!({"command": command, "timeout_s": 2}));
+    assert!(ran.timed_out, "{:?}", ran.exit_code);
+    let used = disk_use(&daemon.home());
+    assert!(used < 12 * MB, "{used} bytes on disk for a cap of 2 MiB");
+    session.survives();
+}
+
+#[test]
+fn a_timeout_with_a_full_pipe_returns() {
+    let daemon = daemon!();
+    let mut session = daemon.session(Shell::Bash);
+    let command = "head -c 100000000 /dev/zero | tr '\\0' x; (yes & yes >&2 & yes | cat) ";
+    let ran = session.run_with(json!({"command": command, "timeout_s": 1}));
+    assert!(ran.timed_out && ran.stdout_bytes >= 100_000_000, "{} {:?}", ran.stdout_bytes, ran.exit_code);
+    session.survives();
+}
+
+#[test]
+fn output_of_old_commands_makes_room_for_new_ones() {
+    let daemon = daemon!();
+    let mut session = daemon.session(Shell::Sh);
+    let first = session.run("echo first").exec_id;
+    assert_eq!(session.output_of(&first, "stdout"), b"first\n");
+    for _ in 0..260 {
+        session.ok("echo x");
+    }
+    let params = json!({"exec_id": first, "stream": "stdout"});
+    session.connection.fails("exec.output", params, "EXEC_NOT_FOUND");
+    let last = session.run("echo last").exec_id;
+    assert_eq!(session.output_of(&last, "stdout"), b"last\n");
+    let list = session.connection.ok("exec.list", json!({"session_id": session.id}));
+    assert!(list["execs"].as_array().is_some_and(|rows| rows.len() <= 260), "{}", list["execs"]);
+}

@@ -1,0 +1,206 @@
+//! A handle on a daemon: asks one thing at a time per connection, over as many as it takes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use trl_protocol::Code;
+use trl_protocol::exec::{
+    AttachParams, CancelParams, Cancelled, ExecInfo, ExecList, ExecParams, ListParams, OutputParams,
+    OutputReply, RunParams, RunReply, Started, WriteParams, Written,
+};
+use trl_protocol::session::{
+    CreateParams, Created, DestroyParams, Destroyed, Restarted, SessionInfo, SessionList, SessionParams,
+};
+use trl_protocol::system::{NoParams, Pong, ShutdownParams, ShuttingDown, Stats, SystemInfo};
+
+use crate::connection::{Connection, Ended};
+use crate::error::{Error, Result};
+use crate::exit;
+use crate::message::{self, Incoming};
+use crate::options::Options;
+use crate::start;
+use crate::stream::ExecStream;
+
+/// Tries for one call: a daemon that is being replaced costs one or two.
+const TRIES: usize = 4;
+const KEPT_IDLE: usize = 4;
+
+/// Asking these again when the answer was lost changes nothing.
+const REPEATABLE: &[&str] = &[
+    "session.list",
+    "session.info",
+    "exec.output",
+    "exec.list",
+    "exec.info",
+    "system.ping",
+    "system.stats",
+    "system.info",
+];
+
+#[derive(Debug)]
+pub struct Client {
+    options: Options,
+    idle: Mutex<Vec<Connection>>,
+    id_prefix: u32,
+    id_counter: AtomicU64,
+}
+
+impl Client {
+    /// Finds the daemon, or starts one if `options` tell how.
+    pub async fn connect(options: Options) -> Result<Client> {
+        let client = Client {
+            options,
+            idle: Mutex::new(Vec::new()),
+            id_prefix: getrandom::u32().unwrap_or_else(|_| std::process::id()),
+            id_counter: AtomicU64::new(1),
+        };
+        let connection = client.open().await?;
+        client.keep(connection);
+        Ok(client)
+    }
+
+    /// Asks one thing and waits for its one answer.
+    pub async fn call(&self, method: &str, params: impl Serialize) -> Result<Value> {
+        self.request(method, params).await
+    }
+
+    /// [`Client::call`] with a typed answer.
+    pub async fn request<R: DeserializeOwned>(&self, method: &str, params: impl Serialize) -> Result<R> {
+        let unreadable = |error: serde_json::Error| Error::Unreadable {
+            method: method.to_owned(),
+            problem: error.to_string(),
+        };
+        let params = serde_json::to_value(params).map_err(unreadable)?;
+        let repeatable = REPEATABLE.contains(&method) || params.get("write_id").is_some();
+        let id = self.next_id();
+        let line = message::request(&id, method, params).map_err(unreadable)?;
+        for _ in 0..TRIES {
+            let mut connection = self.take().await?;
+            match exchange(&mut connection, &id, &line, method).await {
+                Ok(Ok(answer)) => {
+                    self.keep(connection);
+                    return serde_json::from_str(&answer).map_err(unreadable);
+                }
+                // Refused because it is on its way out, so nothing was done: the next daemon may do it.
+                Ok(Err(Error::Fault(fault))) if fault.code == Code::ShuttingDown && self.may_start() => {
+                    connection.closed().await;
+                }
+                Ok(Err(error)) => {
+                    self.keep(connection);
+                    return Err(error);
+                }
+                Err(Ended::Unread) => {}
+                Err(Ended::Closed) if repeatable => {}
+                Err(Ended::Closed) => break,
+            }
+        }
+        Err(Error::Lost { method: method.to_owned() })
+    }
+
+    /// Ends the daemon, and waits until it is gone: the next one may start then.
+    pub async fn shutdown(&self, params: &ShutdownParams) -> Result<ShuttingDown> {
+        let witness = self.open().await?;
+        let leaving: ShuttingDown = self.request("system.shutdown", params).await?;
+        let process = exit::Watch::new(leaving.pid);
+        witness.closed().await;
+        process.gone().await;
+        Ok(leaving)
+    }
+
+    /// Runs a command and hears it live; see [`ExecStream`].
+    pub async fn stream(&self, params: &RunParams) -> Result<ExecStream<'_>> {
+        ExecStream::run(self, params).await
+    }
+
+    /// Hears a command, living or finished, from these offsets on.
+    pub async fn attach(&self, params: &AttachParams) -> Result<ExecStream<'_>> {
+        ExecStream::attach(self, params).await
+    }
+
+    pub(crate) fn next_id(&self) -> String {
+        format!("c{:08x}-{}", self.id_prefix, self.id_counter.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn may_start(&self) -> bool {
+        self.options.start.is_some()
+    }
+
+    /// A new connection, to a new daemon if need be.
+    pub(crate) async fn open(&self) -> Result<Connection> {
+        match (Connection::open(&self.options.socket).await, &self.options.start) {
+            (Err(Error::NoDaemon { .. }), Some(start)) => start::connect(&self.options.socket, start).await,
+            (other, _) => other,
+        }
+    }
+
+    async fn take(&self) -> Result<Connection> {
+        while let Some(connection) = self.pop_idle() {
+            if connection.is_fresh() {
+                return Ok(connection);
+            }
+        }
+        self.open().await
+    }
+
+    fn pop_idle(&self) -> Option<Connection> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn keep(&self, connection: Connection) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < KEPT_IDLE {
+            idle.push(connection);
+        }
+    }
+}
+
+/// The outer error is the connection's end, the inner one the daemon's answer.
+async fn exchange(
+    connection: &mut Connection,
+    id: &str,
+    line: &[u8],
+    method: &str,
+) -> std::result::Result<Result<String>, Ended> {
+    connection.send(line).await.map_err(|_| Ended::Unread)?;
+    loop {
+        let line = connection.next_line().await?;
+        match message::read(line, id) {
+            Ok(Some(Incoming::Done(data))) => return Ok(Ok(data.to_owned())),
+            Ok(Some(Incoming::Failed(fault))) => return Ok(Err(Error::Fault(fault))),
+            Ok(Some(Incoming::Event { .. }) | None) => {}
+            Err(problem) => return Ok(Err(Error::Unreadable { method: method.to_owned(), problem })),
+        }
+    }
+}
+
+macro_rules! typed {
+    ($($name:ident($params:ty) -> $reply:ty = $method:literal;)*) => {
+        /// One per method; what each means is told by [`trl_protocol`].
+        impl Client {
+            $(pub async fn $name(&self, params: &$params) -> Result<$reply> {
+                self.request($method, params).await
+            })*
+        }
+    };
+}
+
+typed! {
+    session_create(CreateParams) -> Created = "session.create";
+    session_list(NoParams) -> SessionList = "session.list";
+    session_info(SessionParams) -> SessionInfo = "session.info";
+    session_destroy(DestroyParams) -> Destroyed = "session.destroy";
+    session_restart(SessionParams) -> Restarted = "session.restart";
+    exec_run(RunParams) -> RunReply = "exec.run";
+    exec_start(RunParams) -> Started = "exec.start";
+    exec_output(OutputParams) -> OutputReply = "exec.output";
+    exec_write(WriteParams) -> Written = "exec.write";
+    exec_cancel(CancelParams) -> Cancelled = "exec.cancel";
+    exec_list(ListParams) -> ExecList = "exec.list";
+    exec_info(ExecParams) -> ExecInfo = "exec.info";
+    system_ping(NoParams) -> Pong = "system.ping";
+    system_stats(NoParams) -> Stats = "system.stats";
+    system_info(NoParams) -> SystemInfo = "system.info";
+}

@@ -1,0 +1,108 @@
+//! Starts a daemon when there is none.
+//!
+//! Clients that race take turns by a lock that the kernel lets go of when its holder
+//! ends. The one whose turn it is looks again before it starts anything, so there is
+//! one daemon however many ask at once. The child's stdout says when it listens.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, OFlags};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
+
+use crate::connection::Connection;
+use crate::error::{Error, Result};
+use crate::options::Start;
+use crate::readiness::Readiness;
+
+/// A daemon listens within milliseconds; one that waits for another to end takes longer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Connects to the daemon that is there or is started now.
+pub(crate) async fn connect(socket: &Path, start: &Start) -> Result<Connection> {
+    let turn = take_turn(start).await?;
+    let connection = match Connection::open(socket).await {
+        Err(Error::NoDaemon { .. }) => {
+            let said = launch(start).await?;
+            match (Connection::open(socket).await, said) {
+                // Refused because another is there, and that one answers: all is well.
+                (Ok(connection), _) => connection,
+                (Err(_), Readiness::Refused { message, help }) => {
+                    return Err(Error::NotStarted { message, help: help.or_else(|| Some(see_log(start))) });
+                }
+                (Err(error), Readiness::Listening { .. }) => return Err(error),
+            }
+        }
+        other => other?,
+    };
+    drop(turn);
+    Ok(connection)
+}
+
+async fn take_turn(start: &Start) -> Result<File> {
+    let path = start.lock.clone();
+    let locked = tokio::task::spawn_blocking(move || lock(&path)).await;
+    locked.map_err(io::Error::other).and_then(|locked| locked).map_err(|error| Error::NotStarted {
+        message: format!("{}: {error}", start.lock.display()),
+        help: Some("choose a directory of your own with TRL_HOME".to_owned()),
+    })
+}
+
+fn lock(path: &Path) -> io::Result<File> {
+    if let Some(dir) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        // In a directory of somebody else's the file could be anything.
+        if dir.metadata()?.uid() != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "the directory belongs to another user",
+            ));
+        }
+    }
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+        .open(path)?;
+    rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+    Ok(file)
+}
+
+async fn launch(start: &Start) -> Result<Readiness> {
+    let not_started = |message: String| Error::NotStarted { message, help: Some(see_log(start)) };
+    let mut child = Command::new(&start.program)
+        .args(&start.args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| not_started(format!("{}: {error}", start.program.display())))?;
+    let Some(stdout) = child.stdout.take() else {
+        return Err(not_started("it has no stdout to report on".to_owned()));
+    };
+    let mut line = Vec::new();
+    let mut stdout = BufReader::new(stdout);
+    let read = stdout.read_until(b'\n', &mut line);
+    match tokio::time::timeout(PATIENCE, read).await {
+        Err(_) => Err(not_started(format!("it said nothing for {} s", PATIENCE.as_secs()))),
+        Ok(Err(error)) => Err(not_started(error.to_string())),
+        Ok(Ok(_)) => match Readiness::from_line(&line) {
+            Some(said) => Ok(said),
+            None => {
+                let ended = child.wait().await.map_or_else(|e| e.to_string(), |status| status.to_string());
+                Err(not_started(format!("it ended at once ({ended})")))
+            }
+        },
+    }
+}
+
+fn see_log(start: &Start) -> String {
+    format!("{} may tell more", start.log.display())
+}

@@ -1,0 +1,207 @@
+//! A command heard live, whole across cut connections and restarted daemons.
+//!
+//! The stream remembers how far it has heard each output. When its connection ends
+//! before the command's result, it goes on with `exec.attach` from there: no byte
+//! is missed, none comes twice. A command of which the daemon has not said that it
+//! exists is never sent again, since it may have run.
+
+use trl_protocol::exec::{AttachParams, Encoding, RunParams, StreamReply};
+use trl_protocol::{Code, ExecId};
+
+use crate::client::Client;
+use crate::connection::{Connection, Ended};
+use crate::error::{Error, Result};
+use crate::message::{self, Event, Incoming};
+
+/// Reconnects in a row that bring nothing new before the stream gives up.
+const FRUITLESS: usize = 4;
+
+/// What comes next of a command.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    Event(Event),
+    /// The last: how it ended.
+    Done(StreamReply),
+}
+
+#[derive(Debug)]
+pub struct ExecStream<'c> {
+    client: &'c Client,
+    connection: Connection,
+    asked: Asked,
+    exec_id: Option<ExecId>,
+    heard: [u64; 2],
+    fruitless: usize,
+}
+
+/// The request that the connection carries.
+#[derive(Debug)]
+struct Asked {
+    method: &'static str,
+    id: String,
+    line: Vec<u8>,
+}
+
+impl Asked {
+    fn new(client: &Client, method: &'static str, params: &impl serde::Serialize) -> Result<Asked> {
+        let id = client.next_id();
+        let line = message::request(&id, method, params)
+            .map_err(|error| Error::Unreadable { method: method.to_owned(), problem: error.to_string() })?;
+        Ok(Asked { method, id, line })
+    }
+
+    fn lost(&self) -> Error {
+        Error::Lost { method: self.method.to_owned() }
+    }
+
+    fn unreadable(&self, problem: impl ToString) -> Error {
+        Error::Unreadable { method: self.method.to_owned(), problem: problem.to_string() }
+    }
+
+    async fn send(&self, client: &Client) -> Result<Connection> {
+        for _ in 0..FRUITLESS {
+            let mut connection = client.open().await?;
+            if connection.send(&self.line).await.is_ok() {
+                return Ok(connection);
+            }
+        }
+        Err(self.lost())
+    }
+}
+
+enum Read {
+    Step(Step),
+    Skip,
+    Cut(Ended),
+    /// Cut by a daemon that says goodbye and still holds its socket.
+    Leaving,
+}
+
+impl<'c> ExecStream<'c> {
+    pub(crate) async fn run(client: &'c Client, params: &RunParams) -> Result<ExecStream<'c>> {
+        let params = RunParams { encoding: Encoding::Base64, ..params.clone() };
+        Self::begin(client, Asked::new(client, "exec.stream", &params)?, None, [0, 0]).await
+    }
+
+    pub(crate) async fn attach(client: &'c Client, params: &AttachParams) -> Result<ExecStream<'c>> {
+        let exec_id = params.exec_id.parse().ok();
+        let heard = [params.stdout_offset, params.stderr_offset];
+        let params = AttachParams { encoding: Encoding::Base64, ..params.clone() };
+        Self::begin(client, Asked::new(client, "exec.attach", &params)?, exec_id, heard).await
+    }
+
+    async fn begin(
+        client: &'c Client,
+        asked: Asked,
+        exec_id: Option<ExecId>,
+        heard: [u64; 2],
+    ) -> Result<ExecStream<'c>> {
+        let connection = asked.send(client).await?;
+        Ok(ExecStream { client, connection, asked, exec_id, heard, fruitless: 0 })
+    }
+
+    /// The command's id, once the daemon has told it.
+    pub fn exec_id(&self) -> Option<ExecId> {
+        self.exec_id
+    }
+
+    /// What comes next; nothing comes after [`Step::Done`] or an error.
+    ///
+    /// Not cancel-safe: a call that is dropped half-way may lose a line.
+    pub async fn next(&mut self) -> Result<Step> {
+        loop {
+            match self.read().await? {
+                Read::Step(step) => {
+                    self.fruitless = 0;
+                    return Ok(step);
+                }
+                Read::Skip => {}
+                Read::Cut(ended) => self.resume(ended).await?,
+                Read::Leaving => {
+                    // Its socket still accepts; the end of this connection is the sign that it is gone.
+                    while self.connection.next_line().await.is_ok() {}
+                    self.resume(Ended::Unread).await?;
+                }
+            }
+        }
+    }
+
+    async fn read(&mut self) -> Result<Read> {
+        let asked = &self.asked;
+        let line = match self.connection.next_line().await {
+            Ok(line) => line,
+            Err(ended) => return Ok(Read::Cut(ended)),
+        };
+        match message::read(line, &asked.id).map_err(|problem| asked.unreadable(problem))? {
+            None => Ok(Read::Skip),
+            Some(Incoming::Event { name, data }) => {
+                let event = message::event(&name, data).map_err(|problem| asked.unreadable(problem))?;
+                Ok(event.and_then(|event| self.take(event)).map_or(Read::Skip, Read::Step))
+            }
+            Some(Incoming::Done(data)) => {
+                let reply = serde_json::from_str(data).map_err(|error| asked.unreadable(error))?;
+                Ok(Read::Step(Step::Done(reply)))
+            }
+            Some(Incoming::Failed(fault)) if fault.code == Code::ShuttingDown && self.client.may_start() => {
+                Ok(Read::Leaving)
+            }
+            Some(Incoming::Failed(fault)) => Err(Error::Fault(fault)),
+        }
+    }
+
+    /// Notes how far has been heard; `None` for what came before.
+    fn take(&mut self, event: Event) -> Option<Step> {
+        let event = match event {
+            Event::Started { exec_id } => {
+                let known = self.exec_id.replace(exec_id).is_some();
+                if known {
+                    return None;
+                }
+                Event::Started { exec_id }
+            }
+            Event::Output { stream, offset, mut bytes } => {
+                let heard = &mut self.heard[stream.index()];
+                let old = usize::try_from(heard.saturating_sub(offset)).unwrap_or(usize::MAX);
+                if old >= bytes.len() {
+                    return None;
+                }
+                bytes.drain(..old);
+                let offset = offset + old as u64;
+                *heard = offset + bytes.len() as u64;
+                Event::Output { stream, offset, bytes }
+            }
+            Event::Gap { stream, from, to } => {
+                let heard = &mut self.heard[stream.index()];
+                *heard = to.max(*heard);
+                Event::Gap { stream, from, to }
+            }
+            waiting @ Event::Waiting { .. } => waiting,
+        };
+        Some(Step::Event(event))
+    }
+
+    /// Goes on over a new connection, with a new daemon if the old one is gone.
+    async fn resume(&mut self, ended: Ended) -> Result<()> {
+        if self.fruitless == FRUITLESS {
+            return Err(self.asked.lost());
+        }
+        self.fruitless += 1;
+        match self.exec_id {
+            Some(exec_id) => {
+                tracing::debug!(%exec_id, "the connection was cut; going on from {:?}", self.heard);
+                let params = AttachParams {
+                    exec_id: exec_id.to_string(),
+                    stdout_offset: self.heard[0],
+                    stderr_offset: self.heard[1],
+                    encoding: Encoding::Base64,
+                };
+                self.asked = Asked::new(self.client, "exec.attach", &params)?;
+            }
+            // Never begun: asking the next daemon is no repeat.
+            None if ended == Ended::Unread => {}
+            None => return Err(self.asked.lost()),
+        }
+        self.connection = self.asked.send(self.client).await?;
+        Ok(())
+    }
+}

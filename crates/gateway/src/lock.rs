@@ -1,0 +1,145 @@
+//! A lock file that says who holds it, and is free as soon as its holder is gone.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+/// How long a daemon that ends may take with its sessions.
+const PATIENCE: Duration = Duration::from_secs(25);
+const ENDING: &str = "ending";
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LockError {
+    #[error("held by another process")]
+    Held { pid: Option<u32>, ending: bool },
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Held until dropped; the file goes with it.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    path: PathBuf,
+    file: File,
+}
+
+impl Lock {
+    /// Takes the lock. If its holder says that it is about to end, waits for that.
+    pub(crate) async fn take(path: &Path) -> Result<Lock, LockError> {
+        let held = match Lock::try_take(path, FlockOperation::NonBlockingLockExclusive) {
+            Err(LockError::Held { pid, ending: true }) => LockError::Held { pid, ending: true },
+            other => return other,
+        };
+        let path = path.to_owned();
+        let waiting =
+            tokio::task::spawn_blocking(move || Lock::try_take(&path, FlockOperation::LockExclusive));
+        match tokio::time::timeout(PATIENCE, waiting).await {
+            Ok(Ok(taken)) => taken,
+            Ok(Err(_)) | Err(_) => Err(held),
+        }
+    }
+
+    fn try_take(path: &Path, how: FlockOperation) -> Result<Lock, LockError> {
+        loop {
+            let mut file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+                .open(path)?;
+            match flock(&file, how) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => return Err(held(&mut file)?),
+                Err(error) => return Err(LockError::Io(error.into())),
+            }
+            // Its last holder may have removed it between our open and our lock.
+            if is_at(&file, path)? {
+                let lock = Lock { path: path.to_owned(), file };
+                lock.say(&std::process::id().to_string())?;
+                return Ok(lock);
+            }
+        }
+    }
+
+    /// Tells who comes next that waiting is worth while.
+    pub(crate) fn announce_end(&self) {
+        if let Err(error) = self.say(&format!("{} {ENDING}", std::process::id())) {
+            tracing::warn!(path = %self.path.display(), %error, "a lock file could not be written");
+        }
+    }
+
+    fn say(&self, text: &str) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.write_all_at(format!("{text}\n").as_bytes(), 0)
+    }
+}
+
+fn held(file: &mut File) -> io::Result<LockError> {
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    let mut words = text.split_whitespace();
+    let pid = words.next().and_then(|word| word.parse().ok());
+    Ok(LockError::Held { pid, ending: words.next() == Some(ENDING) })
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if is_at(&self.file, &self.path).unwrap_or(false) {
+            if let Err(error) = fs::remove_file(&self.path) {
+                tracing::warn!(path = %self.path.display(), %error, "a lock file could not be removed");
+            }
+        }
+    }
+}
+
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let held = file.metadata()?;
+    match path.symlink_metadata() {
+        Ok(there) => Ok((held.dev(), held.ino()) == (there.dev(), there.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_holder_at_a_time_and_no_file_after_the_last() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.lock");
+        fs::write(&path, "99999999 left by a crash").unwrap();
+        let lock = Lock::take(&path).await.unwrap();
+        let held = Lock::take(&path).await.unwrap_err();
+        let me = std::process::id();
+        assert!(matches!(held, LockError::Held { pid: Some(pid), ending: false } if pid == me), "{held:?}");
+        drop(lock);
+        assert!(!path.exists());
+        drop(Lock::take(&path).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn the_next_waits_for_one_that_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.lock");
+        let lock = Lock::take(&path).await.unwrap();
+        lock.announce_end();
+        let next = tokio::spawn({
+            let path = path.clone();
+            async move { Lock::take(&path).await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!next.is_finished());
+        drop(lock);
+        let lock = next.await.unwrap().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap().trim(), std::process::id().to_string());
+        drop(lock);
+    }
+}

@@ -1,0 +1,76 @@
+//! Commands beside the shell: processes of their own that start with the session's
+//! directory, variables and functions, and change nothing of it.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use trl_protocol::fault::{Code, Fault};
+
+use crate::exec::{Input, Output};
+use crate::host::{Host, output_pipe};
+use crate::shell::{Held, default_signals, dialect};
+
+impl Host {
+    pub(crate) fn launch_beside(&mut self, number: u64) -> Result<(), Fault> {
+        match self.spawn_beside(number) {
+            Ok(pid) => {
+                self.command_count += 1;
+                self.mark_running(number, Some(pid));
+                self.feed(number);
+                Ok(())
+            }
+            Err(error) => {
+                if let Some(exec) = self.execs.remove(&number) {
+                    self.subscriptions.retain(|subscription| subscription.exec != number);
+                    self.journal.discard(exec.journal);
+                }
+                Err(Fault::new(Code::ResourcePressure, format!("the command could not be started: {error}")))
+            }
+        }
+    }
+
+    fn spawn_beside(&mut self, number: u64) -> std::io::Result<i32> {
+        let prelude = match &self.baseline {
+            Some(baseline) => self.snapshot.differs_from(baseline).definitions(),
+            None => String::new(),
+        };
+        let prelude = Held::new(prelude.as_bytes())?;
+        let Some(exec) = self.execs.get_mut(&number) else { return Err(std::io::ErrorKind::NotFound.into()) };
+        let (stdout, stdout_write) = output_pipe()?;
+        let (stderr, stderr_write) = output_pipe()?;
+        let stdin = match &mut exec.input {
+            Input::Empty | Input::Closed => Stdio::null(),
+            Input::Whole(file) => {
+                rustix::fs::seek(&*file, rustix::fs::SeekFrom::Start(0))?;
+                Stdio::from(file.try_clone()?)
+            }
+            Input::Open { read, .. } => read.take().map_or_else(Stdio::null, Stdio::from),
+        };
+        let dialect = dialect::of(self.spec.dialect);
+        let dir = exec.spec.working_dir.as_deref().unwrap_or(&self.cwd);
+        let mut command = Command::new(&self.spec.shell_path);
+        command
+            .arg0(self.spec.shell.rsplit('/').next().unwrap_or_default())
+            .args(dialect.background_arguments(&exec.spec.command, &exec.spec.env, &prelude.path()))
+            .env_clear()
+            .envs(&self.spec.env)
+            .env("PWD", dir)
+            .current_dir(dir)
+            .stdin(stdin)
+            .stdout(Stdio::from(stdout_write))
+            .stderr(Stdio::from(stderr_write));
+        // SAFETY: only async-signal-safe system calls between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                rustix::process::setsid()?;
+                default_signals();
+                Ok(())
+            });
+        }
+        let child = command.spawn()?;
+        exec.outputs = [stdout, stderr].map(|read| Some(Output { read, hold: None, enlarged: false }));
+        // The prelude is read while the text runs; it lives as long as the command.
+        exec.text = Some(prelude);
+        Ok(child.id() as i32)
+    }
+}

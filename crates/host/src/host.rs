@@ -1,0 +1,474 @@
+//! The host's state and its one loop: wait, turn what is ready into events, handle
+//! them in order.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use trl_protocol::exec::Stream;
+use trl_protocol::fault::Fault;
+use trl_protocol::limits;
+use trl_protocol::session::{SessionInfo, SessionState};
+use trl_protocol::wire::{FromHost, HOST_PROTOCOL, SessionSpec, ToHost};
+
+use crate::exec::{Exec, Input, Phase, Requester};
+use crate::journal::{Caps, Journal};
+use crate::link::{Link, Links};
+use crate::shell::snapshot::Snapshot;
+use crate::shell::{Held, Shell};
+use crate::streams::Subscription;
+use crate::timer::Timer;
+use crate::wind_down::Ending;
+
+/// What the shell is doing, as far as the engine has asked it to.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// No shell: it has ended, or could not be started.
+    Dead,
+    /// Reading its first line, then the scripts that restore its state.
+    Starting {
+        scripts: VecDeque<String>,
+        #[expect(dead_code, reason = "held open while the shell reads it")]
+        current: Option<Held>,
+    },
+    Idle,
+    Running(u64),
+    /// The command is over, but the prompt is the user's own: asked for its status.
+    Asking {
+        exec: u64,
+    },
+    /// Back at its prompt, while others of a stopped command are still to die.
+    Waning {
+        exec: u64,
+        status: i32,
+        asked: bool,
+    },
+    /// Reading an empty line, after a command that was interrupted.
+    Clearing {
+        exec: u64,
+        status: i32,
+        asked: bool,
+    },
+    /// Printing its state after a command.
+    Settling(Settling),
+}
+
+#[derive(Debug)]
+pub(crate) struct Settling {
+    pub(crate) script: Held,
+    pub(crate) dump: Held,
+    pub(crate) uncovered: bool,
+    /// After a command, not after a start.
+    pub(crate) after_command: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) spec: SessionSpec,
+    pub(crate) shell: Option<Shell>,
+    pub(crate) stage: Stage,
+    /// When an engine line that is not a command must be done.
+    pub(crate) stage_deadline: Option<Instant>,
+    pub(crate) execs: BTreeMap<u64, Exec>,
+    pub(crate) queue: VecDeque<u64>,
+    /// Who waits for a new shell, until this one has printed its state.
+    pub(crate) restarts_asked: Vec<Requester>,
+    pub(crate) next_number: u64,
+    pub(crate) journal: Journal,
+    pub(crate) caps: Caps,
+    pub(crate) baseline: Option<Snapshot>,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) cwd: String,
+    pub(crate) last_status: i32,
+    /// Commands that left the state alone and are not in the shell's history yet.
+    pub(crate) unrecorded: Vec<String>,
+    pub(crate) command_count: u64,
+    pub(crate) restarts: u64,
+    /// To be told with the next result.
+    pub(crate) shell_note: Option<String>,
+    pub(crate) created: Instant,
+    pub(crate) created_at: String,
+    pub(crate) last_activity: Instant,
+    pub(crate) last_activity_at: String,
+    pub(crate) links: Links,
+    next_link: u64,
+    pub(crate) subscriptions: Vec<Subscription>,
+    pub(crate) terminal_quiet_at: Option<Instant>,
+    pub(crate) ending: Option<Ending>,
+    pub(crate) over: bool,
+    listener: Option<UnixListener>,
+    children: UnixStream,
+    terminate: UnixStream,
+    timer: Timer,
+    pub(crate) buffer: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Children,
+    Terminate,
+    Timer,
+    Listener,
+    Link(u64),
+    Control,
+    Status,
+    Terminal,
+    Output(u64, Stream),
+    Input(u64),
+    Doomed,
+    Straggler,
+}
+
+impl Host {
+    /// Takes the session from the first message and starts its shell. What goes
+    /// wrong is told to the daemon as a fault.
+    pub(crate) fn create(first: UnixStream) -> io::Result<Host> {
+        let mut link = Link::new(first);
+        let spec = loop {
+            match link.receive()?.into_iter().next() {
+                Some(ToHost::Hello { create: Some(spec), .. }) => break spec,
+                Some(_) => return Err(io::ErrorKind::InvalidData.into()),
+                None => {}
+            }
+        };
+        match Host::start(*spec) {
+            Ok(mut host) => {
+                let welcome = host.welcome();
+                link.greeted = true;
+                link.send(&welcome);
+                link.flush()?;
+                host.adopt(link)?;
+                Ok(host)
+            }
+            Err(error) => {
+                let fault = Fault::internal(format!("the session could not be started: {error}"));
+                link.send(&FromHost::Fault { req: 0, fault });
+                link.flush_waiting();
+                Err(error)
+            }
+        }
+    }
+
+    fn start(spec: SessionSpec) -> io::Result<Host> {
+        let (children_read, children_write) = UnixStream::pair()?;
+        let (terminate_read, terminate_write) = UnixStream::pair()?;
+        for (stream, signal) in [(children_write, libc::SIGCHLD), (terminate_write, libc::SIGTERM)] {
+            signal_hook::low_level::pipe::register(signal, stream)?;
+        }
+        children_read.set_nonblocking(true)?;
+        terminate_read.set_nonblocking(true)?;
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        let caps = Caps::of(spec.limits.journal_bytes.unwrap_or(limits::DEFAULT_JOURNAL_BYTES));
+        let journal = Journal::open(spec.state_dir.as_ref(), caps)?;
+        let shell = Shell::spawn(&spec, &spec.working_dir)?;
+        let listener = listen(&spec.socket)?;
+        let now = Instant::now();
+        Ok(Host {
+            shell: Some(shell),
+            stage_deadline: Some(now + crate::engine::PATIENCE),
+            stage: Stage::Starting { scripts: VecDeque::new(), current: None },
+            execs: BTreeMap::new(),
+            queue: VecDeque::new(),
+            restarts_asked: Vec::new(),
+            next_number: 1,
+            journal,
+            caps,
+            baseline: None,
+            snapshot: Snapshot::default(),
+            cwd: spec.working_dir.clone(),
+            last_status: 0,
+            unrecorded: Vec::new(),
+            command_count: 0,
+            restarts: 0,
+            shell_note: None,
+            created: now,
+            created_at: timestamp(),
+            last_activity: now,
+            last_activity_at: timestamp(),
+            links: Links::new(),
+            next_link: 1,
+            subscriptions: Vec::new(),
+            terminal_quiet_at: None,
+            ending: None,
+            over: false,
+            listener: Some(listener),
+            children: children_read,
+            terminate: terminate_read,
+            timer: Timer::new()?,
+            buffer: vec![0; 256 * 1024],
+            spec,
+        })
+    }
+
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        while !self.over {
+            let next = self.next_deadline();
+            self.timer.arm(next)?;
+            for (source, ready) in self.wait()? {
+                self.handle(source, ready);
+            }
+            self.flush_links();
+        }
+        Ok(())
+    }
+
+    fn wait(&self) -> io::Result<Vec<(Source, PollFlags)>> {
+        let sources = self.sources();
+        let mut fds: Vec<PollFd<'_>> =
+            sources.iter().map(|(_, fd, events)| PollFd::from_borrowed_fd(*fd, *events)).collect();
+        match poll(&mut fds, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let ready = sources.iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
+        Ok(ready.map(|((source, _, _), fd)| (*source, fd.revents())).collect())
+    }
+
+    fn sources(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
+        let mut sources = Vec::with_capacity(16);
+        let mut add = |source, fd, events| sources.push((source, fd, events));
+        add(Source::Children, self.children.as_fd(), PollFlags::IN);
+        add(Source::Terminate, self.terminate.as_fd(), PollFlags::IN);
+        add(Source::Timer, self.timer.as_fd(), PollFlags::IN);
+        if let Some(listener) = &self.listener {
+            add(Source::Listener, listener.as_fd(), PollFlags::IN);
+        }
+        if let Some(shell) = &self.shell {
+            // The shell's word before the news that it is back: both are read then.
+            add(Source::Status, shell.status.as_fd(), PollFlags::IN);
+            add(Source::Terminal, shell.terminal.as_fd(), PollFlags::IN);
+            if !shell.control.is_quiet() {
+                add(Source::Control, shell.control.as_fd(), PollFlags::OUT);
+            }
+        }
+        for (number, exec) in &self.execs {
+            for stream in Stream::BOTH {
+                if let Some(output) = &exec.outputs[stream.index()]
+                    && !self.is_held_back(exec, stream)
+                {
+                    add(Source::Output(*number, stream), output.read.as_fd(), PollFlags::IN);
+                }
+            }
+            let stopping = exec.running().and_then(|running| running.stopping.as_ref());
+            for process in stopping.iter().flat_map(|stopping| &stopping.watched) {
+                add(Source::Straggler, process.as_fd(), PollFlags::IN);
+            }
+            if let Input::Open { write: Some(write), pending, .. } = &exec.input
+                && !pending.is_empty()
+            {
+                add(Source::Input(*number), write.as_fd(), PollFlags::OUT);
+            }
+        }
+        for process in self.ending.iter().flat_map(|ending| &ending.watched) {
+            add(Source::Doomed, process.as_fd(), PollFlags::IN);
+        }
+        for (id, link) in &self.links {
+            let out = if link.has_output() { PollFlags::OUT } else { PollFlags::empty() };
+            add(Source::Link(*id), link.as_fd(), PollFlags::IN | out);
+        }
+        sources
+    }
+
+    fn handle(&mut self, source: Source, ready: PollFlags) {
+        match source {
+            Source::Children => {
+                drain(&self.children);
+                self.reap();
+            }
+            Source::Terminate => {
+                drain(&self.terminate);
+                self.wind_down(None, false, "the host was asked to stop");
+            }
+            Source::Timer => {
+                self.timer.fired();
+                self.on_time(Instant::now());
+            }
+            Source::Listener => self.accept(),
+            Source::Link(id) => self.on_link(id, ready),
+            Source::Control => self.on_control(),
+            Source::Status => {
+                if let Some(shell) = &mut self.shell {
+                    shell.hear();
+                }
+            }
+            Source::Terminal => self.on_terminal(),
+            Source::Output(number, stream) => self.on_output(number, stream),
+            Source::Input(number) => self.feed(number),
+            Source::Doomed => self.go_on_winding_down(),
+            Source::Straggler => self.go_on_waning(),
+        }
+    }
+
+    /// The earliest moment at which something is due.
+    fn next_deadline(&self) -> Option<Instant> {
+        let execs = self.execs.values().filter_map(|exec| match &exec.phase {
+            Phase::Queued { until } => Some(*until),
+            Phase::Running(running) => match &running.stopping {
+                Some(stopping) => Some(stopping.next),
+                None => running.deadline,
+            },
+            Phase::Finished { .. } => None,
+        });
+        let session = [
+            self.stage_deadline,
+            self.terminal_quiet_at,
+            self.ending.as_ref().map(|ending| ending.next),
+            self.idle_deadline(),
+        ];
+        execs.chain(session.into_iter().flatten()).min()
+    }
+
+    /// When this session has been unused, or has lived, for too long. Never while a command runs.
+    pub(crate) fn idle_deadline(&self) -> Option<Instant> {
+        let busy = self.ending.is_some() || self.execs.values().any(|exec| exec.outcome().is_none());
+        if busy {
+            return None;
+        }
+        let after = |from: Instant, seconds: f64| {
+            (seconds > 0.0).then(|| from + Duration::from_secs_f64(seconds.min(limits::MAX_SECONDS)))
+        };
+        [after(self.last_activity, self.spec.idle_timeout_s), after(self.created, self.spec.ttl_s)]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    pub(crate) fn adopt(&mut self, mut link: Link) -> io::Result<()> {
+        link.flush()?;
+        rustix::io::ioctl_fionbio(&link, true)?;
+        self.links.insert(self.next_link, link);
+        self.next_link += 1;
+        Ok(())
+    }
+
+    fn accept(&mut self) {
+        let Some(listener) = &self.listener else { return };
+        if let Ok((stream, _)) = listener.accept() {
+            // A connection that cannot be made non-blocking is dropped; the daemon tries again.
+            self.adopt(Link::new(stream)).ok();
+        }
+    }
+
+    fn on_link(&mut self, id: u64, ready: PollFlags) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        if !ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+            return;
+        }
+        match link.receive() {
+            Ok(messages) => {
+                for message in messages {
+                    self.on_message(id, message);
+                }
+            }
+            Err(_) => self.drop_link(id),
+        }
+    }
+
+    /// A daemon is gone; what it started goes on.
+    pub(crate) fn drop_link(&mut self, id: u64) {
+        self.links.remove(&id);
+        self.subscriptions.retain(|subscription| subscription.link != id);
+        for exec in self.execs.values_mut() {
+            if exec.requester.is_some_and(|requester| requester.link == id) {
+                exec.requester = None;
+            }
+        }
+    }
+
+    fn flush_links(&mut self) {
+        let gone: Vec<u64> =
+            self.links.iter_mut().filter_map(|(id, link)| link.flush().is_err().then_some(*id)).collect();
+        for id in gone {
+            self.drop_link(id);
+        }
+    }
+
+    pub(crate) fn send(&mut self, link: u64, message: &FromHost) {
+        if let Some(link) = self.links.get_mut(&link) {
+            link.send(message);
+        }
+    }
+
+    pub(crate) fn welcome(&self) -> FromHost {
+        FromHost::Welcome {
+            protocol: HOST_PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            session: Box::new(self.info()),
+        }
+    }
+
+    pub(crate) fn running_number(&self) -> Option<u64> {
+        match &self.stage {
+            Stage::Running(exec) | Stage::Asking { exec } | Stage::Waning { exec, .. } => Some(*exec),
+            Stage::Dead
+            | Stage::Starting { .. }
+            | Stage::Idle
+            | Stage::Clearing { .. }
+            | Stage::Settling(_) => None,
+        }
+    }
+
+    pub(crate) fn info(&self) -> SessionInfo {
+        let running = self.running_number();
+        let mut env_keys = self.spec.env_keys.clone();
+        env_keys
+            .extend(self.snapshot.exported.iter().filter(|name| !self.spec.env.contains_key(*name)).cloned());
+        env_keys.sort();
+        env_keys.dedup();
+        SessionInfo {
+            session_id: self.spec.session_id,
+            name: self.spec.name.clone(),
+            shell: self.spec.shell.clone(),
+            working_dir: self.cwd.clone(),
+            state: if running.is_some() { SessionState::Running } else { SessionState::Idle },
+            env_keys,
+            created_at: self.created_at.clone(),
+            last_activity: self.last_activity_at.clone(),
+            command_count: self.command_count,
+            timeout_s: self.spec.timeout_s,
+            idle_timeout_s: self.spec.idle_timeout_s,
+            pid: self.shell.as_ref().map(|shell| shell.pid.as_raw_nonzero().get() as u32),
+            host_pid: std::process::id(),
+            restarts: self.restarts,
+            tty: self.spec.tty,
+            running: running.map(|number| trl_protocol::ExecId { session: self.spec.session_id, number }),
+            queued: self.queue.len(),
+        }
+    }
+
+    pub(crate) fn close_listener(&mut self) {
+        self.listener = None;
+        // Whoever removed it first did our work.
+        std::fs::remove_file(&self.spec.socket).ok();
+    }
+}
+
+/// Binds the socket so that nobody but this user can ever connect.
+fn listen(path: &str) -> io::Result<UnixListener> {
+    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+    let listener = UnixListener::bind(path);
+    rustix::process::umask(before);
+    let listener = listener?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+fn drain(stream: &UnixStream) {
+    let mut buffer = [0; 64];
+    while matches!(rustix::io::read(stream, &mut buffer), Ok(read) if read == buffer.len()) {}
+}
+
+/// Now, as it is told: RFC 3339, UTC, milliseconds.
+pub(crate) fn timestamp() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
+/// A pipe for one stream of a command: the host's end does not block.
+pub(crate) fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&read, true)?;
+    Ok((read, write))
+}

@@ -1,0 +1,388 @@
+//! What daemons ask, one answer each.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use trl_protocol::exec::Stream;
+use trl_protocol::fault::{Code, Fault};
+use trl_protocol::ids::ExecId;
+use trl_protocol::limits;
+use trl_protocol::wire::{FromHost, INITIAL_CREDIT, Mode, RunSpec, ToHost};
+
+use crate::engine::{End, open_input};
+use crate::exec::{Exec, Input, Phase, Requester, Why};
+use crate::host::{Host, timestamp};
+use crate::streams::Subscription;
+
+/// Ids of writes that are remembered per command.
+const WRITE_IDS: usize = 64;
+
+impl Host {
+    pub(crate) fn on_message(&mut self, link: u64, message: ToHost) {
+        if !self.links.get(&link).is_some_and(|link| link.greeted) && !matches!(message, ToHost::Hello { .. })
+        {
+            self.drop_link(link);
+            return;
+        }
+        let (req, answer) = match message {
+            ToHost::Hello { .. } => {
+                let welcome = self.welcome();
+                if let Some(link) = self.links.get_mut(&link) {
+                    link.greeted = true;
+                    link.send(&welcome);
+                }
+                return;
+            }
+            ToHost::Credit { req, bytes } => return self.on_credit(link, req, bytes),
+            ToHost::Detach { req } => return self.on_detach(link, req),
+            ToHost::End { req, force } => {
+                return self.wind_down(Some(Requester { link, req }), force, "asked");
+            }
+            ToHost::Run { req, run } => (req, self.on_run(Requester { link, req }, *run)),
+            ToHost::Attach { req, exec, stdout_offset, stderr_offset } => {
+                (req, self.on_attach(Requester { link, req }, exec, [stdout_offset, stderr_offset]))
+            }
+            ToHost::Output { req, exec, stream, offset, limit } => {
+                (req, self.on_range(Requester { link, req }, exec, stream, offset, limit))
+            }
+            ToHost::Write { req, exec, data, eof, write_id } => {
+                (req, self.on_write(req, exec, &data, eof, write_id))
+            }
+            ToHost::Cancel { req, exec, signal } => (req, self.on_cancel(req, exec, signal)),
+            ToHost::List { req } => {
+                let execs = self
+                    .execs
+                    .values()
+                    .map(|exec| exec.info(self.spec.session_id, self.shell_pid()))
+                    .collect();
+                (req, Ok(Some(FromHost::Execs { req, execs })))
+            }
+            ToHost::Info { req, exec } => {
+                let info = self.known(exec).map(|exec| exec.info(self.spec.session_id, self.shell_pid()));
+                (req, info.map(|info| Some(FromHost::Execs { req, execs: vec![info] })))
+            }
+            ToHost::Session { req } => {
+                (req, Ok(Some(FromHost::Session { req, session: Box::new(self.info()) })))
+            }
+            ToHost::Restart { req } => (req, self.on_restart(Requester { link, req })),
+        };
+        match answer {
+            Ok(Some(answer)) => self.send(link, &answer),
+            Ok(None) => {}
+            Err(fault) => self.send(link, &FromHost::Fault { req, fault }),
+        }
+    }
+
+    pub(crate) fn shell_pid(&self) -> Option<u32> {
+        self.shell.as_ref().map(|shell| shell.pid.as_raw_nonzero().get() as u32)
+    }
+
+    fn known(&self, number: u64) -> Result<&Exec, Fault> {
+        self.execs.get(&number).ok_or_else(|| self.unknown(number))
+    }
+
+    fn unknown(&self, number: u64) -> Fault {
+        let id = ExecId { session: self.spec.session_id, number };
+        let why =
+            if number < self.next_number && number > 0 { "is no longer kept" } else { "does not exist" };
+        Fault::new(Code::ExecNotFound, format!("the command {id} {why}; exec.list tells which are there"))
+    }
+
+    fn on_run(&mut self, requester: Requester, mut run: RunSpec) -> Result<Option<FromHost>, Fault> {
+        if self.ending.is_some() {
+            return Err(Fault::new(Code::SessionTerminated, "the session is ending"));
+        }
+        if let Some(most) = self.spec.limits.max_commands.filter(|most| self.command_count >= *most) {
+            let message =
+                format!("this session has run its {most} commands (limits.max_commands); make a new one");
+            return Err(Fault::new(Code::SessionLimitExceeded, message));
+        }
+        if run.tty {
+            return Err(Fault::invalid("commands on a terminal (`tty`) are not in this version"));
+        }
+        if let Some(dir) = &mut run.working_dir {
+            if !dir.is_empty() && !dir.starts_with('/') {
+                *dir = format!("{}/{dir}", self.cwd.trim_end_matches('/'));
+            }
+            check_dir(dir)?;
+        }
+        let busy = self.running_number().is_some() || !self.queue.is_empty();
+        if busy && !run.background && run.wait_ms == 0 {
+            return Err(self.busy());
+        }
+        let most = self.spec.limits.max_queue.unwrap_or(limits::MAX_QUEUE);
+        if self.queue.len() >= most {
+            let message = format!("{most} commands wait for this session already (limits.max_queue)");
+            return Err(Fault::new(Code::SessionLimitExceeded, message));
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        let exec = self.new_exec(number, requester, run).map_err(|error| {
+            Fault::new(Code::ResourcePressure, format!("the command could not be started: {error}"))
+        })?;
+        let (background, mode) = (exec.spec.background, exec.spec.mode);
+        self.execs.insert(number, exec);
+        if mode == Mode::Stream {
+            self.subscriptions.push(Subscription {
+                link: requester.link,
+                req: requester.req,
+                exec: number,
+                next: [0, 0],
+                credit: INITIAL_CREDIT,
+                owner: true,
+            });
+        }
+        if background {
+            self.launch_beside(number)?;
+        } else {
+            self.queue.push_back(number);
+            self.advance();
+        }
+        // It may have been refused at once, with a fault of its own.
+        let Some(exec) = self.execs.get_mut(&number) else { return Ok(None) };
+        if mode != Mode::Collect {
+            exec.requester = None;
+        }
+        if mode == Mode::Collect {
+            // Its number comes with the result: one message less on the way.
+            return Ok(None);
+        }
+        let queued = matches!(exec.phase, Phase::Queued { .. });
+        let pid = exec.running().and_then(|running| running.pid).map(|pid| pid as u32);
+        Ok(Some(FromHost::Started { req: requester.req, exec: number, queued, pid }))
+    }
+
+    fn busy(&self) -> Fault {
+        let running = self.running_number().map(|number| ExecId { session: self.spec.session_id, number });
+        let what = running.map_or("a command".to_owned(), |id| id.to_string());
+        Fault::new(
+            Code::SessionBusy,
+            format!("the session is busy with {what}; queue with wait_s, cancel it, or use another session"),
+        )
+        .with_details(serde_json::json!({ "running": running, "queued": self.queue.len() }))
+    }
+
+    fn new_exec(&mut self, number: u64, requester: Requester, run: RunSpec) -> std::io::Result<Exec> {
+        let created_at = timestamp();
+        let meta = serde_json::json!({ "command": run.command, "created_at": created_at, "background": run.background });
+        // A command that finds the shell merely settling starts within moments.
+        let patience =
+            if run.wait_ms == 0 { Duration::from_secs(30) } else { Duration::from_millis(run.wait_ms) };
+        Ok(Exec {
+            number,
+            created_at,
+            started_at: None,
+            finished_at: None,
+            phase: Phase::Queued { until: Instant::now() + patience },
+            journal: self.journal.begin(number, &meta),
+            outputs: [None, None],
+            input: open_input(&run.stdin)?,
+            text: None,
+            requester: Some(requester),
+            notes: Vec::new(),
+            retried: false,
+            writes: VecDeque::new(),
+            terminal: Vec::new(),
+            waiting: None,
+            spec: run,
+        })
+    }
+
+    fn on_attach(
+        &mut self,
+        requester: Requester,
+        number: u64,
+        next: [u64; 2],
+    ) -> Result<Option<FromHost>, Fault> {
+        let exec = self.known(number)?;
+        // Beyond the end there is nothing yet; what comes is sent from its true offset on.
+        let next = Stream::BOTH.map(|stream| next[stream.index()].min(exec.journal.total(stream)));
+        let (queued, pid) =
+            (matches!(exec.phase, Phase::Queued { .. }), exec.running().and_then(|running| running.pid));
+        let started =
+            FromHost::Started { req: requester.req, exec: number, queued, pid: pid.map(|pid| pid as u32) };
+        self.send(requester.link, &started);
+        self.subscriptions.push(Subscription {
+            link: requester.link,
+            req: requester.req,
+            exec: number,
+            next,
+            credit: INITIAL_CREDIT,
+            owner: false,
+        });
+        self.pump(self.subscriptions.len() - 1);
+        self.complete_subscriptions();
+        Ok(None)
+    }
+
+    fn on_credit(&mut self, link: u64, req: u64, bytes: u64) {
+        let found = self.subscriptions.iter().position(|s| s.link == link && s.req == req);
+        if let Some(index) = found {
+            let subscription = &mut self.subscriptions[index];
+            subscription.credit = subscription.credit.saturating_add(bytes);
+            self.pump(index);
+            self.complete_subscriptions();
+        }
+    }
+
+    /// Nobody listens any more; what was started goes on.
+    fn on_detach(&mut self, link: u64, req: u64) {
+        self.subscriptions.retain(|s| s.link != link || s.req != req);
+        for exec in self.execs.values_mut() {
+            if exec.requester == Some(Requester { link, req }) {
+                exec.requester = None;
+            }
+        }
+    }
+
+    fn on_range(
+        &mut self,
+        requester: Requester,
+        number: u64,
+        stream: Stream,
+        offset: u64,
+        limit: u64,
+    ) -> Result<Option<FromHost>, Fault> {
+        let exec = self.known(number)?;
+        let mut bytes = vec![0; limit.min(limits::MAX_RANGE_BYTES) as usize];
+        let (offset, read) = self.journal.read(&exec.journal, stream, offset, &mut bytes);
+        let range = FromHost::Range {
+            req: requester.req,
+            offset,
+            next_offset: offset + read as u64,
+            total: exec.journal.total(stream),
+            dropped: exec.journal.dropped(stream),
+        };
+        if let Some(link) = self.links.get_mut(&requester.link).filter(|_| read > 0) {
+            link.send_data(requester.req, stream, offset, &bytes[..read]);
+        }
+        Ok(Some(range))
+    }
+
+    fn on_write(
+        &mut self,
+        req: u64,
+        number: u64,
+        data: &[u8],
+        eof: bool,
+        id: Option<String>,
+    ) -> Result<Option<FromHost>, Fault> {
+        let unknown = self.unknown(number);
+        let terminal = self.shell.as_ref().map(|shell| &shell.terminal);
+        let exec = self.execs.get_mut(&number).ok_or(unknown)?;
+        let wrote =
+            |duplicate| FromHost::Wrote { req, exec: number, bytes: data.len() as u64, eof, duplicate };
+        if id.as_ref().is_some_and(|id| exec.writes.contains(id)) {
+            return Ok(Some(wrote(true)));
+        }
+        if matches!(exec.phase, Phase::Finished { .. }) {
+            return Err(Fault::invalid("the command has finished; nothing reads its stdin any more"));
+        }
+        match &mut exec.input {
+            Input::Open { pending, eof: closed, .. } if !*closed => {
+                if pending.len() + data.len() > limits::MAX_STDIN_BYTES {
+                    let message = "the command does not read its stdin fast enough; write again when it has";
+                    return Err(Fault::new(Code::ResourcePressure, message));
+                }
+                pending.extend(data);
+                *closed = eof;
+            }
+            Input::Empty | Input::Whole(_) | Input::Open { .. } | Input::Closed => {
+                match (exec.waiting.take(), terminal) {
+                    (Some(_), Some(terminal)) => {
+                        // The answer to a prompt on the terminal is a few bytes; the terminal takes them at once.
+                        rustix::io::write(terminal, data).map_err(|error| {
+                            Fault::internal(format!("the terminal refused input: {error}"))
+                        })?;
+                        exec.terminal.clear();
+                    }
+                    (_, _) => {
+                        let message = "this command has no open stdin; start it with stdin_open:true, or with exec.start";
+                        return Err(Fault::invalid(message));
+                    }
+                }
+            }
+        }
+        if let Some(id) = id {
+            exec.writes.push_back(id);
+            if exec.writes.len() > WRITE_IDS {
+                exec.writes.pop_front();
+            }
+        }
+        self.feed(number);
+        Ok(Some(wrote(false)))
+    }
+
+    fn on_cancel(
+        &mut self,
+        req: u64,
+        number: Option<u64>,
+        signal: Option<i32>,
+    ) -> Result<Option<FromHost>, Fault> {
+        let Some(number) = number.or_else(|| self.running_number()) else {
+            return Ok(Some(FromHost::Cancelled { req, exec: None }));
+        };
+        let exec = self.known(number)?;
+        match &exec.phase {
+            Phase::Finished { .. } => return Ok(Some(FromHost::Cancelled { req, exec: None })),
+            Phase::Queued { .. } => self.drop_queued(number),
+            Phase::Running(running) => {
+                let beside = running.pid;
+                match signal.and_then(Signal::from_named_raw) {
+                    None if running.stopping.is_none() => self.stop(number, Why::Cancel),
+                    None => {}
+                    Some(signal) => {
+                        self.signal_command(beside, signal);
+                    }
+                }
+            }
+        }
+        Ok(Some(FromHost::Cancelled { req, exec: Some(number) }))
+    }
+
+    /// A queued command never runs; whoever waits for it hears that it was cancelled.
+    fn drop_queued(&mut self, number: u64) {
+        self.queue.retain(|queued| *queued != number);
+        self.finish(number, End::Unknown("it was cancelled before it ran".to_owned()));
+    }
+
+    fn on_restart(&mut self, requester: Requester) -> Result<Option<FromHost>, Fault> {
+        if self.running_number().is_some() {
+            return Err(self.busy());
+        }
+        self.restarts_asked.push(requester);
+        self.advance();
+        Ok(None)
+    }
+
+    /// A new shell on request, once the old one has told its state.
+    pub(crate) fn restart_if_asked(&mut self) {
+        let asked = std::mem::take(&mut self.restarts_asked);
+        if asked.is_empty() {
+            return;
+        }
+        self.abandon_shell("the shell was restarted on request");
+        self.replace_shell();
+        for Requester { link, req } in asked {
+            let answer = match &self.shell {
+                Some(_) => FromHost::Session { req, session: Box::new(self.info()) },
+                None => {
+                    let fault = Fault::new(Code::ResourcePressure, "no new shell could be started");
+                    FromHost::Fault { req, fault }
+                }
+            };
+            self.send(link, &answer);
+        }
+    }
+}
+
+fn check_dir(dir: &str) -> Result<(), Fault> {
+    let problem = match std::fs::metadata(dir) {
+        Ok(meta) if meta.is_dir() => return Ok(()),
+        Ok(_) => "is not a directory".to_owned(),
+        Err(error) => format!("cannot be used: {error}"),
+    };
+    let fault = Fault::invalid(format!("param `working_dir`: {dir:?} {problem}; the command did not run"));
+    Err(fault.with_details(serde_json::json!({ "field": "working_dir" })))
+}

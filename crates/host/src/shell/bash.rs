@@ -1,0 +1,305 @@
+//! bash: the reference dialect.
+//!
+//! The text is sourced: no notices of jobs, `return` works, a syntax error is status
+//! 2. Where sourcing would show, it runs by `eval` instead: when the user has traps
+//! on DEBUG or RETURN, which sourcing hides or sets off, and when the text asks where
+//! it comes from. `LINENO` is then put to 1 by the arithmetic in a redirection, which
+//! leaves `$?` alone.
+
+use std::collections::BTreeMap;
+
+use super::dialect::{
+    Dialect, Launch, SAVED_PROMPT, SEPARATOR, Settle, beside_text, is_plain_name, is_special,
+};
+use super::quote::{ansi, single};
+use super::snapshot::{Entries, Snapshot, Traps, split_entries, split_functions};
+
+/// bash is slow with long quoted words; from here on a file (and a fork) is cheaper.
+const INLINE_TEXT: usize = 800;
+/// Options that would end, blind or disturb the restored shell, or belong to the engine.
+const NEVER_SET: &[&str] =
+    &["noexec", "onecmd", "history", "monitor", "emacs", "vi", "interactive-comments", "privileged"];
+
+#[derive(Debug)]
+pub struct Bash;
+
+impl Dialect for Bash {
+    fn arguments(&self, rc: bool) -> &'static [&'static str] {
+        if rc { &["--noediting", "-i"] } else { &["--norc", "--noprofile", "--noediting", "-i"] }
+    }
+
+    fn start_env(&self) -> &'static [(&'static str, &'static str)] {
+        // Without a history file nothing is read from the user's own history or written to it.
+        &[("HISTFILE", "")]
+    }
+
+    fn init_line(&self, nonce: &str) -> String {
+        let opening = super::prompt::opening(nonce);
+        format!(
+            " PS1='{opening}$?;$-;${{PWD-}}\x07' PS2=; \\set +o history; \\unset HISTFILE; \\history -c\n"
+        )
+    }
+
+    fn run_line(&self, launch: &Launch<'_>) -> String {
+        let cwd = launch.cwd.map(|dir| format!("\\builtin cd -- {} && ", ansi(dir))).unwrap_or_default();
+        let env: String = launch.env.iter().map(|(name, value)| format!("{name}={} ", ansi(value))).collect();
+        let words = Words::for_state(launch.state);
+        if !words.is_plain() || asks_for_its_source(launch.text) {
+            return eval_line(launch, &words, &format!("{cwd}{env}"));
+        }
+        let Launch { text_path, stdin, stdout, stderr, .. } = launch;
+        format!(" {cwd}{env}{} {text_path} <{stdin} >|{stdout} 2>|{stderr}\n", words.dot)
+    }
+
+    fn query_line(&self, nonce: &str) -> String {
+        let opening = super::prompt::opening(nonce);
+        format!(" {SAVED_PROMPT}=$PS1 PS1='{opening}'\"$?\"';$-;${{PWD-}}\x07'\n")
+    }
+
+    fn settle_script(&self, settle: &Settle<'_>) -> String {
+        let mut script = String::new();
+        if settle.prompt_back {
+            script.push_str(&format!("PS1=${SAVED_PROMPT}\nbuiltin unset {SAVED_PROMPT}\n"));
+        }
+        if let Some(dir) = settle.cwd_back {
+            script.push_str(&format!(
+                "builtin cd -- {}\n{}\n",
+                single(dir),
+                settle.state.old_dir.as_deref().unwrap_or("unset OLDPWD")
+            ));
+        }
+        for text in
+            settle.history.iter().map(|text| text.trim_end_matches('\n')).filter(|text| !text.is_empty())
+        {
+            script.push_str(&format!("builtin history -s -- {}\n", single(text)));
+        }
+        let mark = "builtin printf '\\36\\n'\n";
+        script.push_str(&format!(
+            "{mark}builtin declare -p\n{mark}builtin declare -F\n{mark}builtin declare -f\n{mark}builtin alias -p\n{mark}"
+        ));
+        script.push_str(&format!("builtin return {}\n", settle.status));
+        script
+    }
+
+    fn settle_line(&self, script: &str, dump: &str, uncover: bool) -> String {
+        // The left side of `&&` may fail without ERR traps or `set -e` noticing.
+        let body = if uncover {
+            format!(
+                "( \\typeset -f; \\unset -f . source eval builtin command declare typeset printf return history cd trap alias; \\trap -p; \\. {script} )"
+            )
+        } else {
+            // Inside a sourced file a DEBUG trap would not be listed.
+            format!("{{ \\builtin trap -p; \\. {script}; }}")
+        };
+        format!(" {body} </dev/null >|{dump} 2>|/dev/null && [[ 1 ]]\n")
+    }
+
+    fn restore_line(&self, script: &str) -> String {
+        format!(" \\. {script} </dev/null >|/dev/null 2>&1 && [[ 1 ]]\n")
+    }
+
+    fn read_dump(&self, dump: &str) -> Option<Snapshot> {
+        let mut sections = dump.split(SEPARATOR);
+        let (before, variables) = (sections.next()?, sections.next()?);
+        let (names, functions, aliases) = (sections.next()?, sections.next()?, sections.next()?);
+        sections.next()?;
+        let mut snapshot = Snapshot {
+            functions: split_functions(functions),
+            traps: read_traps(before),
+            ..Snapshot::default()
+        };
+        snapshot.functions.extend(split_functions(before));
+        for name in names.lines().filter_map(|line| line.strip_prefix("declare -fx ")) {
+            if let Some(function) = snapshot.functions.get_mut(name) {
+                function.push_str(&format!("export -f {}\n", single(name)));
+            }
+        }
+        for entry in split_entries(variables) {
+            read_variable(&mut snapshot, entry);
+        }
+        for entry in split_entries(aliases) {
+            read_alias(&mut snapshot.aliases, entry);
+        }
+        Some(snapshot)
+    }
+
+    fn background_arguments(&self, text: &str, env: &BTreeMap<String, String>, prelude: &str) -> Vec<String> {
+        vec!["--norc".into(), "--noprofile".into(), "-c".into(), beside_text(text, env, prelude)]
+    }
+
+    fn may_hide_syntax_error(&self) -> bool {
+        // `eval` of a text with an unterminated quote leaves `$?` as it was (seen in 5.2).
+        true
+    }
+
+    fn is_risky(&self, entry: &str) -> bool {
+        // The value of an integer is evaluated; a bad one ends the sourced file.
+        entry
+            .strip_prefix("declare -")
+            .and_then(|rest| rest.split(' ').next())
+            .is_some_and(|flags| flags.contains('i'))
+    }
+
+    fn is_own_failure(&self, complaint: &str) -> bool {
+        [
+            ": LINENO: readonly variable",
+            ": eval: command not found",
+            ": .: command not found",
+            ": builtin: command not found",
+        ]
+        .iter()
+        .any(|words| complaint.contains(words))
+    }
+}
+
+/// Whether the text could notice that it is sourced.
+fn asks_for_its_source(text: &str) -> bool {
+    ["BASH_SOURCE", "FUNCNAME", "BASH_LINENO", "caller"].iter().any(|word| text.contains(word))
+}
+
+fn eval_line(launch: &Launch<'_>, words: &Words, before: &str) -> String {
+    let text = match (&words.prelude, launch.text.len() <= INLINE_TEXT) {
+        (Some(prelude), _) => ansi(&format!("{prelude}{}\n", launch.text)),
+        (None, true) => ansi(&format!("{}\n", launch.text)),
+        (None, false) => format!("\"$(<{})\"$'\\n'", launch.text_path),
+    };
+    let first_line = 1 - words.prelude.as_ref().map_or(0, |prelude| prelude.matches('\n').count() as i64);
+    let (dir, stdout) = launch.stdout.rsplit_once('/').unwrap_or(("", launch.stdout));
+    format!(
+        " {}{before}{} {text} <{} >|{dir}/$((LINENO={first_line},{stdout})) 2>|{}\n",
+        words.uncover, words.eval, launch.stdin, launch.stderr
+    )
+}
+
+/// The words that still mean what we mean, whatever functions the user has defined.
+#[derive(Debug, Default)]
+struct Words {
+    /// How to source a file; empty if that would be noticed or cannot be done.
+    dot: &'static str,
+    eval: &'static str,
+    uncover: String,
+    /// Definitions to put back in front of the user's text.
+    prelude: Option<String>,
+}
+
+impl Words {
+    fn is_plain(&self) -> bool {
+        !self.dot.is_empty()
+    }
+
+    fn for_state(state: &Snapshot) -> Words {
+        let taken = |name: &str| state.functions.contains_key(name);
+        let posix = state.options.get("posix").is_some_and(|option| option.starts_with("set -o"));
+        let dot = match (taken("."), taken("builtin"), taken("command")) {
+            _ if state.traps == Traps::AroundSource => "",
+            // In POSIX mode only `command` keeps assignments before a special builtin temporary.
+            (_, _, false) if posix => "\\command .",
+            (false, _, _) => "\\.",
+            (true, false, _) => "\\builtin .",
+            (true, true, false) => "\\command .",
+            (true, true, true) => "",
+        };
+        let (eval, uncover, prelude) = match (taken("eval"), taken("builtin"), taken("command")) {
+            (_, _, false) if posix => ("\\command eval", "", None),
+            (false, _, _) => ("\\eval", "", None),
+            (true, false, _) => ("\\builtin eval", "", None),
+            (true, true, false) => ("\\command eval", "", None),
+            (true, true, true) => ("\\eval", "\\unset -f eval; ", state.functions.get("eval").cloned()),
+        };
+        Words { dot, eval, uncover: uncover.to_owned(), prelude }
+    }
+}
+
+fn read_traps(listing: &str) -> Traps {
+    let mut traps = listing.lines().filter(|line| line.starts_with("trap -- ")).peekable();
+    match traps.peek() {
+        None => Traps::None,
+        Some(_) if listing.lines().any(|line| line.ends_with(" DEBUG") || line.ends_with(" RETURN")) => {
+            Traps::AroundSource
+        }
+        Some(_) => Traps::Some,
+    }
+}
+
+/// One line of `declare -p`: `declare -FLAGS NAME[=VALUE]`.
+fn read_variable(snapshot: &mut Snapshot, entry: &str) {
+    let Some((flags, rest)) = entry.strip_prefix("declare -").and_then(|rest| rest.split_once(' ')) else {
+        return;
+    };
+    let (name, value) = rest.split_once('=').map_or((rest, None), |(name, value)| (name, Some(value)));
+    match (name, value) {
+        ("SHELLOPTS", Some(value)) => {
+            snapshot.options.extend(options(value, SET_OPTIONS, "set -o", "set +o"))
+        }
+        ("BASHOPTS", Some(value)) => {
+            snapshot.options.extend(
+                value
+                    .trim_matches('"')
+                    .split(':')
+                    .map(|name| (format!("shopt {name}"), format!("shopt -s {name}"))),
+            );
+        }
+        _ => {}
+    }
+    if name == "OLDPWD" && value.is_some() {
+        snapshot.old_dir = Some(entry.to_owned());
+    }
+    if flags.contains('r') {
+        snapshot.readonly.insert(name.to_owned());
+    }
+    if flags.contains('r') || is_special(name) || !is_plain_name(name) {
+        return;
+    }
+    if flags.contains('x') {
+        snapshot.exported.insert(name.to_owned());
+    }
+    // Restored from inside a sourced file at top level, where `declare` is global.
+    snapshot.variables.insert(name.to_owned(), entry.to_owned());
+}
+
+const SET_OPTIONS: &[&str] = &[
+    "allexport",
+    "braceexpand",
+    "errexit",
+    "errtrace",
+    "functrace",
+    "hashall",
+    "histexpand",
+    "ignoreeof",
+    "keyword",
+    "noclobber",
+    "noglob",
+    "nolog",
+    "notify",
+    "nounset",
+    "physical",
+    "pipefail",
+    "posix",
+    "verbose",
+    "xtrace",
+];
+
+fn options<'a>(
+    list: &'a str,
+    known: &'a [&'a str],
+    on: &'a str,
+    off: &'a str,
+) -> impl Iterator<Item = (String, String)> + 'a {
+    let set: Vec<&str> = list.trim_matches('"').split(':').collect();
+    known.iter().filter(|name| !NEVER_SET.contains(name)).map(move |name| {
+        let command = if set.contains(name) { on } else { off };
+        ((*name).to_owned(), format!("{command} {name}"))
+    })
+}
+
+/// `alias ll='ls -l'`. A name that bash would not take back is left out.
+fn read_alias(aliases: &mut Entries, entry: &str) {
+    let Some((name, value)) = entry.strip_prefix("alias ").and_then(|rest| rest.split_once('=')) else {
+        return;
+    };
+    let sound =
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-+.:@%,!".contains(&b));
+    if sound {
+        aliases.insert(name.to_owned(), format!("alias -- {name}={value}"));
+    }
+}

@@ -1,0 +1,195 @@
+//! What differs between shells, as pure functions from intent to shell text.
+//!
+//! The engine says what it wants (run this text on these streams, print your
+//! state); a dialect knows the words. Every line begins with a space and quotes
+//! its first word, so that no alias applies and no history keeps it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trl_protocol::wire;
+
+use super::snapshot::Snapshot;
+
+/// Where the shell finds the streams and texts that the host holds open.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    pub text: &'a str,
+    /// The text as a file, terminated by a newline.
+    pub text_path: &'a str,
+    pub stdin: &'a str,
+    pub stdout: &'a str,
+    pub stderr: &'a str,
+    pub env: &'a BTreeMap<String, String>,
+    pub cwd: Option<&'a str>,
+    /// State after the previous command: which of our words the user has taken.
+    pub state: &'a Snapshot,
+}
+
+/// What is done after the reply: put back what held for one command only,
+/// remember the text in the history, print the state.
+#[derive(Debug)]
+pub struct Settle<'a> {
+    /// Texts that are to be in the history, oldest first.
+    pub history: Vec<&'a str>,
+    pub cwd_back: Option<&'a str>,
+    pub env_back: BTreeSet<&'a str>,
+    pub state: &'a Snapshot,
+    /// The user's own prompt was set aside by a query.
+    pub prompt_back: bool,
+    /// `$?` of the user's command, to be `$?` again.
+    pub status: i32,
+}
+
+pub trait Dialect: std::fmt::Debug {
+    fn arguments(&self, rc: bool) -> &'static [&'static str];
+    /// Variables of the shell's own environment that keep it quiet at start.
+    fn start_env(&self) -> &'static [(&'static str, &'static str)];
+    /// The first line: our prompt, and what must be off.
+    fn init_line(&self, nonce: &str) -> String;
+    fn run_line(&self, launch: &Launch<'_>) -> String;
+    /// Asks for the status when the prompt is the user's own: an assignment, so that
+    /// nothing they have defined is called and `$?` is still the command's. Their
+    /// prompt waits in [`SAVED_PROMPT`] until the settle script puts it back.
+    fn query_line(&self, nonce: &str) -> String;
+    fn settle_script(&self, settle: &Settle<'_>) -> String;
+    /// `uncover`: the plain way was answered by a function of the user's.
+    fn settle_line(&self, script: &str, dump: &str, uncover: bool) -> String;
+    fn restore_line(&self, script: &str) -> String;
+    /// Reads what the settle script printed; None if it is not what we asked for.
+    fn read_dump(&self, dump: &str) -> Option<Snapshot>;
+    /// A command line for text beside the shell: arguments after the program.
+    fn background_arguments(&self, text: &str, env: &BTreeMap<String, String>, prelude: &str) -> Vec<String>;
+    /// True if a status may be stale because the text did not parse; only then is it checked.
+    fn may_hide_syntax_error(&self) -> bool;
+    /// A declaration such that its failure does not stop those after it.
+    fn guard(&self, entry: &str) -> String {
+        format!("{entry}\n")
+    }
+    /// A declaration whose failure would stop those after it: it goes into a script of its own.
+    fn is_risky(&self, entry: &str) -> bool {
+        let _ = entry;
+        false
+    }
+    /// True if the shell says that our own line, not the user's text, could not run.
+    fn is_own_failure(&self, complaint: &str) -> bool {
+        let _ = complaint;
+        false
+    }
+}
+
+pub fn of(kind: wire::Dialect) -> &'static dyn Dialect {
+    match kind {
+        wire::Dialect::Bash => &super::bash::Bash,
+        wire::Dialect::Zsh => &super::zsh::Zsh,
+        wire::Dialect::Sh => &super::sh::Sh,
+    }
+}
+
+/// Holds the user's prompt between a query and the settle script.
+pub const SAVED_PROMPT: &str = "TRL_SAVED_PS1";
+
+/// Sections of a dump are separated by this on a line of its own.
+pub const SEPARATOR: &str = "\u{1e}\n";
+
+/// Names that belong to the shell or to us and are never restored.
+pub fn is_special(name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "_",
+        "PWD",
+        "OLDPWD",
+        "PPID",
+        "UID",
+        "EUID",
+        "GID",
+        "EGID",
+        "GROUPS",
+        "RANDOM",
+        "SRANDOM",
+        "SECONDS",
+        "LINENO",
+        "EPOCHSECONDS",
+        "EPOCHREALTIME",
+        "HISTCMD",
+        "HISTFILE",
+        "PIPESTATUS",
+        "FUNCNAME",
+        "DIRSTACK",
+        "SHELLOPTS",
+        "BASHOPTS",
+        "SHLVL",
+        "OPTIND",
+        "OPTARG",
+        "PS1",
+        "PS2",
+        "PS3",
+        "PS4",
+        "PROMPT",
+        "PROMPT2",
+        "PROMPT3",
+        "PROMPT4",
+        "prompt",
+        "COMP_WORDBREAKS",
+        "COLUMNS",
+        "LINES",
+        "argv",
+        "status",
+        "pipestatus",
+        "ERRNO",
+        "TTY",
+        "TTYIDLE",
+        "ZSH_EVAL_CONTEXT",
+        "zsh_eval_context",
+        "ZSH_SUBSHELL",
+        "USERNAME",
+        "psvar",
+        "PSVAR",
+        "signals",
+        "POSIXLY_CORRECT",
+        "aliases",
+        "builtins",
+        "commands",
+        "dirstack",
+        "dis_aliases",
+        "dis_builtins",
+        "dis_functions",
+        "dis_functions_source",
+        "dis_galiases",
+        "dis_patchars",
+        "dis_reswords",
+        "dis_saliases",
+        "funcfiletrace",
+        "funcsourcetrace",
+        "funcstack",
+        "functions",
+        "functions_source",
+        "functrace",
+        "galiases",
+        "history",
+        "historywords",
+        "jobdirs",
+        "jobstates",
+        "jobtexts",
+        "modules",
+        "nameddirs",
+        "options",
+        "parameters",
+        "patchars",
+        "reswords",
+        "saliases",
+        "userdirs",
+        "usergroups",
+    ];
+    (name.starts_with("BASH") && name != "BASH_ENV") || NAMES.contains(&name)
+}
+
+pub fn is_plain_name(name: &str) -> bool {
+    trl_protocol::ids::is_env_name(name)
+}
+
+/// What a shell beside the session's reads: the session's definitions, this
+/// command's own variables, the text.
+pub fn beside_text(text: &str, env: &BTreeMap<String, String>, prelude: &str) -> String {
+    let env: String =
+        env.iter().map(|(name, value)| format!("export {name}={}; ", super::quote::single(value))).collect();
+    format!(". {prelude}; {env}\n{text}")
+}

@@ -1,0 +1,205 @@
+//! The living shell as a process: started on a terminal of its own, spoken to over
+//! the control pipe, heard on the status channel.
+//!
+//! Nothing in here decides; [`crate::host`] does. The shell is interactive and a
+//! session leader, so SIGINT to the foreground unwinds it to its prompt with its
+//! state intact.
+
+mod bash;
+pub mod control;
+pub mod dialect;
+pub mod plain;
+pub mod prompt;
+pub mod quote;
+mod sh;
+pub mod snapshot;
+mod zsh;
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use rustix::fs::{MemfdFlags, Mode, OFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Pid;
+use rustix::pty::OpenptFlags;
+use rustix::termios::Winsize;
+use trl_protocol::wire::SessionSpec;
+
+use control::Control;
+use dialect::Dialect;
+use prompt::Heard;
+
+/// Most that is remembered of what the shell says outside commands.
+const STATUS_BYTES: usize = 64 * 1024;
+
+#[derive(Debug)]
+pub struct Shell {
+    pub pid: Pid,
+    pub dialect: &'static dyn Dialect,
+    pub control: Control,
+    pub status: OwnedFd,
+    pub terminal: OwnedFd,
+    nonce: String,
+    heard: Vec<u8>,
+}
+
+impl Shell {
+    pub fn spawn(spec: &SessionSpec, dir: &str) -> io::Result<Shell> {
+        let dialect = dialect::of(spec.dialect);
+        let (terminal, slave) = open_terminal()?;
+        let (control, stdin) = Control::new()?;
+        let (status, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&status, true)?;
+        rustix::io::ioctl_fionbio(&terminal, true)?;
+
+        let mut command = Command::new(&spec.shell_path);
+        command
+            .arg0(spec.shell.rsplit('/').next().unwrap_or(&spec.shell))
+            .args(dialect.arguments(spec.rc))
+            .env_clear()
+            .envs(&spec.env)
+            .env("PWD", dir)
+            .current_dir(dir)
+            .stdin(Stdio::from(stdin))
+            .stdout(Stdio::from(slave))
+            .stderr(Stdio::from(stderr));
+        for (name, value) in dialect.start_env() {
+            command.env(name, value);
+        }
+        // SAFETY: only async-signal-safe system calls between fork and exec.
+        unsafe { command.pre_exec(become_session_leader) };
+        let child = command.spawn()?;
+        let pid = Pid::from_child(&child);
+        let mut shell = Shell { pid, dialect, control, status, terminal, nonce: nonce()?, heard: Vec::new() };
+        let init = shell.dialect.init_line(&shell.nonce);
+        shell.control.send(&init)?;
+        Ok(shell)
+    }
+
+    pub fn nonce(&self) -> &str {
+        &self.nonce
+    }
+
+    /// Takes in what the shell has written on its status channel.
+    pub fn hear(&mut self) {
+        let mut buffer = [0; 4096];
+        while let Ok(read) = rustix::io::read(&self.status, &mut buffer) {
+            if read == 0 {
+                break;
+            }
+            self.heard.extend_from_slice(&buffer[..read]);
+            if self.heard.len() > STATUS_BYTES {
+                let excess = self.heard.len() - STATUS_BYTES / 2;
+                self.heard.drain(..excess);
+            }
+        }
+    }
+
+    /// Everything heard since the last time, now that the shell is at its prompt.
+    pub fn at_prompt(&mut self) -> Heard {
+        self.hear();
+        let heard = prompt::listen(&self.heard, &self.nonce);
+        self.heard.clear();
+        heard
+    }
+}
+
+fn open_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
+    let master = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    rustix::pty::grantpt(&master)?;
+    rustix::pty::unlockpt(&master)?;
+    let name: CString = rustix::pty::ptsname(&master, Vec::new())?;
+    let slave = rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::termios::tcsetwinsize(&master, Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 })?;
+    Ok((master, slave))
+}
+
+/// Runs in the child: its own session with its stdout as the terminal, and every
+/// signal as a program expects it (a daemon started with `&` inherits INT ignored).
+fn become_session_leader() -> io::Result<()> {
+    rustix::process::setsid()?;
+    // SAFETY: descriptor 1 is the terminal's slave, given by the parent.
+    rustix::process::ioctl_tiocsctty(unsafe { rustix::fd::BorrowedFd::borrow_raw(1) })?;
+    default_signals();
+    Ok(())
+}
+
+/// Every signal at its default and none blocked. For a child between fork and exec.
+pub fn default_signals() {
+    for signal in 1..32 {
+        if signal != libc::SIGKILL && signal != libc::SIGSTOP {
+            // SAFETY: setting a default disposition has no preconditions.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+    }
+    // SAFETY: an all-zero set is the empty set on every platform we build for.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
+
+/// A secret that tells our reports from anything a user could print by accident.
+fn nonce() -> io::Result<String> {
+    let mut bytes = [0; 6];
+    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// A text that the shell can open by path while the host holds it, without a file.
+#[derive(Debug)]
+pub struct Held {
+    fd: OwnedFd,
+}
+
+impl Held {
+    pub fn new(text: &[u8]) -> io::Result<Held> {
+        let fd = rustix::fs::memfd_create(c"trl", MemfdFlags::CLOEXEC)?;
+        let mut rest = text;
+        while !rest.is_empty() {
+            let written = rustix::io::write(&fd, rest)?;
+            rest = &rest[written..];
+        }
+        Ok(Held { fd })
+    }
+
+    pub fn path(&self) -> String {
+        path_of(&self.fd)
+    }
+
+    pub fn read(&self) -> io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            match rustix::io::pread(&self.fd, &mut buffer, out.len() as u64)? {
+                0 => return Ok(out),
+                read => out.extend_from_slice(&buffer[..read]),
+            }
+        }
+    }
+
+    pub fn into_fd(self) -> OwnedFd {
+        self.fd
+    }
+}
+
+/// Where another process of this user can open what `fd` refers to.
+pub fn path_of(fd: &impl AsFd) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), fd.as_fd().as_raw_fd())
+}
+
+/// `/proc/<pid>/status` knows the umask without asking the shell.
+pub fn umask_of(pid: Pid) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Umask:")).map(|mask| mask.trim().to_owned())
+}
+
+/// The directory that a process is in, when it does not tell.
+pub fn cwd_of(pid: Pid) -> Option<String> {
+    let link = std::fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero())).ok()?;
+    link.into_os_string().into_string().ok()
+}

@@ -1,0 +1,242 @@
+//! Commands that cannot change the shell they run in.
+//!
+//! `git status` or `/bin/true` is a program of its own: the state after it is the
+//! state before, and need not be printed again. Anything that is not plainly so
+//! (an assignment, an expansion, a list, a builtin, a function, a hook of the
+//! user's) counts as a change. Wrong in the other direction only costs time.
+
+use super::snapshot::{Snapshot, Traps};
+
+/// Builtins that only print or compare.
+const HARMLESS: &[&str] = &[":", "true", "false", "echo", "pwd", "test"];
+
+/// Words that are not programs in bash, zsh or dash, or not surely so.
+const BUILTINS: &[&str] = &[
+    ".",
+    "alias",
+    "autoload",
+    "bg",
+    "bind",
+    "bindkey",
+    "break",
+    "builtin",
+    "bye",
+    "caller",
+    "cap",
+    "case",
+    "cd",
+    "chdir",
+    "clone",
+    "command",
+    "compadd",
+    "compctl",
+    "compgen",
+    "complete",
+    "compopt",
+    "continue",
+    "coproc",
+    "declare",
+    "dirs",
+    "disable",
+    "disown",
+    "do",
+    "done",
+    "echotc",
+    "echoti",
+    "elif",
+    "else",
+    "emulate",
+    "enable",
+    "end",
+    "esac",
+    "eval",
+    "exec",
+    "exit",
+    "export",
+    "fc",
+    "fg",
+    "fi",
+    "float",
+    "for",
+    "foreach",
+    "function",
+    "functions",
+    "getcap",
+    "getln",
+    "getopts",
+    "hash",
+    "help",
+    "history",
+    "if",
+    "in",
+    "integer",
+    "jobs",
+    "kill",
+    "let",
+    "limit",
+    "local",
+    "log",
+    "logout",
+    "mapfile",
+    "noglob",
+    "nocorrect",
+    "popd",
+    "print",
+    "printf",
+    "private",
+    "pushd",
+    "pushln",
+    "r",
+    "read",
+    "readarray",
+    "readonly",
+    "rehash",
+    "repeat",
+    "return",
+    "sched",
+    "select",
+    "set",
+    "setcap",
+    "setopt",
+    "shift",
+    "shopt",
+    "source",
+    "stat",
+    "suspend",
+    "then",
+    "time",
+    "times",
+    "trap",
+    "ttyctl",
+    "type",
+    "typeset",
+    "ulimit",
+    "umask",
+    "unalias",
+    "unfunction",
+    "unhash",
+    "unlimit",
+    "unset",
+    "unsetopt",
+    "until",
+    "vared",
+    "wait",
+    "whence",
+    "where",
+    "which",
+    "while",
+    "zcompile",
+    "zformat",
+    "zle",
+    "zmodload",
+    "zparseopts",
+    "zprof",
+    "zpty",
+    "zregexparse",
+    "zsocket",
+    "zstyle",
+    "ztcp",
+];
+
+pub fn leaves_state_alone(text: &str, state: &Snapshot) -> bool {
+    let text = text.trim_end_matches('\n');
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_./:@%+,-= ".contains(&b);
+    if !text.bytes().all(plain) || has_hooks(state) {
+        return false;
+    }
+    let Some(first) = text.split(' ').find(|word| !word.is_empty()) else { return true };
+    if state.functions.contains_key(first) || state.aliases.contains_key(first) {
+        return false;
+    }
+    let is_path = first.starts_with('/') || first.starts_with("./") || first.starts_with("../");
+    let is_name = first.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
+    let is_program = (is_path || is_name) && !first.contains(['=', '%', '@', ':']);
+    HARMLESS.contains(&first) || (is_program && !BUILTINS.contains(&first))
+}
+
+/// Whether code of the user's runs around every command.
+fn has_hooks(state: &Snapshot) -> bool {
+    let hook = |name: &str| {
+        matches!(name, "precmd" | "preexec" | "periodic" | "chpwd" | "zshaddhistory")
+            || name.starts_with("TRAP")
+    };
+    state.traps != Traps::None
+        || state.variables.contains_key("PROMPT_COMMAND")
+        || state.variables.keys().any(|name| name.ends_with("_functions"))
+        || state.functions.keys().any(|name| hook(name))
+        // Global and suffix aliases of zsh apply to any word.
+        || state.aliases.values().any(|alias| alias.starts_with("alias -g") || alias.starts_with("alias -s"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(function: &str, alias: &str) -> Snapshot {
+        let mut state = Snapshot::default();
+        state.functions.insert(function.into(), String::new());
+        state.aliases.insert(alias.into(), format!("alias {alias}=x"));
+        state
+    }
+
+    #[test]
+    fn programs_and_printing_leave_the_state_alone() {
+        for text in [
+            ":",
+            "true",
+            "",
+            "  ",
+            "/bin/true",
+            "ls -la /tmp",
+            "git status",
+            "./run x=1",
+            "dd if=/dev/zero count=1",
+            "echo hi\n",
+        ] {
+            assert!(leaves_state_alone(text, &Snapshot::default()), "{text}");
+        }
+    }
+
+    #[test]
+    fn whatever_may_change_it_does_not() {
+        let texts = [
+            "x=1",
+            "cd /",
+            "a;b",
+            "a&",
+            "$x",
+            "`x`",
+            "a\nb",
+            "f",
+            "q",
+            "exit",
+            "source x",
+            ". x",
+            "a|b",
+            "a>b",
+            "echo *",
+            "(a)",
+            "%1",
+            "export A=1",
+            "kill 1",
+            "A=1 ls",
+            "wait",
+            "printf x",
+            "set",
+            "!!",
+            "~/x",
+            "[ a ]",
+            "a\tb",
+        ];
+        for text in texts {
+            assert!(!leaves_state_alone(text, &state("f", "q")), "{text}");
+        }
+    }
+
+    #[test]
+    fn with_hooks_nothing_is_plain() {
+        let trapped = Snapshot { traps: Traps::Some, ..Snapshot::default() };
+        assert!(!leaves_state_alone("ls", &trapped));
+        assert!(!leaves_state_alone("ls", &state("precmd", "q")));
+    }
+}

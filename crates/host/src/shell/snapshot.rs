@@ -1,0 +1,213 @@
+//! A shell's state as text that the shell itself printed, and how to bring it back.
+//!
+//! A [`Snapshot`] holds declarations entry by entry. What is restored is only what
+//! differs from the baseline (the snapshot of the fresh shell), so special
+//! variables that a new shell sets by itself are never touched.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Declarations by name, each as the command that makes it again.
+pub type Entries = BTreeMap<String, String>;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    pub variables: Entries,
+    pub functions: Entries,
+    pub aliases: Entries,
+    /// Option name to the command that sets it as it is.
+    pub options: Entries,
+    pub exported: BTreeSet<String>,
+    /// Never restored, and not missing either.
+    pub readonly: BTreeSet<String>,
+    pub umask: String,
+    /// How the shell's previous directory is set again.
+    pub old_dir: Option<String>,
+    /// The user has set traps: code of theirs runs around every command.
+    pub traps: Traps,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Traps {
+    #[default]
+    None,
+    /// Some, but none that sourcing a file would hide or set off.
+    Some,
+    /// DEBUG or RETURN of bash.
+    AroundSource,
+}
+
+/// Splits shell source into entries: a newline outside quotes ends one.
+pub fn split_entries(text: &str) -> Vec<&str> {
+    let (mut entries, mut start, mut quote, mut escaped) = (Vec::new(), 0, Quote::None, false);
+    let bytes = text.as_bytes();
+    for (at, &byte) in bytes.iter().enumerate() {
+        if escaped {
+            escaped = false;
+            continue;
+        }
+        match (quote, byte) {
+            (Quote::Single, b'\'') | (Quote::Double, b'"') | (Quote::Ansi, b'\'') => quote = Quote::None,
+            (Quote::None | Quote::Double | Quote::Ansi, b'\\') => escaped = true,
+            (Quote::None, b'\'') if at > start && bytes[at - 1] == b'$' => quote = Quote::Ansi,
+            (Quote::None, b'\'') => quote = Quote::Single,
+            (Quote::None, b'"') => quote = Quote::Double,
+            (Quote::None, b'\n') => {
+                entries.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if start < text.len() {
+        entries.push(&text[start..]);
+    }
+    entries.retain(|entry| !entry.is_empty());
+    entries
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Quote {
+    None,
+    Single,
+    Double,
+    Ansi,
+}
+
+/// Splits the listing of functions: each begins at the left margin with its name
+/// and ends with a lone `}` there.
+pub fn split_functions(text: &str) -> Entries {
+    let mut functions = Entries::new();
+    let mut current: Option<(String, String)> = None;
+    for line in text.split_inclusive('\n') {
+        match &mut current {
+            None => {
+                let name = line.split([' ', '(']).next().unwrap_or_default();
+                if !name.is_empty() && line.contains("()") {
+                    current = Some((name.trim_matches('\'').to_owned(), line.to_owned()));
+                    if line.trim_end().ends_with('}') {
+                        functions.extend(current.take());
+                    }
+                }
+            }
+            Some((_, body)) => {
+                body.push_str(line);
+                let end = line.trim_end_matches('\n');
+                if end == "}" || end.starts_with("} ") {
+                    functions.extend(current.take());
+                }
+            }
+        }
+    }
+    functions
+}
+
+impl Snapshot {
+    /// What `self` has that `baseline` has not, kind by kind.
+    pub fn differs_from(&self, baseline: &Snapshot) -> Difference<'_> {
+        fn changed<'a>(now: &'a Entries, then: &Entries) -> Vec<&'a str> {
+            now.iter()
+                .filter(|(name, text)| then.get(*name) != Some(text))
+                .map(|(_, text)| text.as_str())
+                .collect()
+        }
+        let there = |name: &String| self.variables.contains_key(name) || self.readonly.contains(name);
+        let gone = baseline.variables.keys().filter(|name| !there(name));
+        Difference {
+            variables: changed(&self.variables, &baseline.variables),
+            unset: gone.cloned().collect(),
+            functions: changed(&self.functions, &baseline.functions),
+            aliases: changed(&self.aliases, &baseline.aliases),
+            options: changed(&self.options, &baseline.options),
+            // bash lists only those `shopt` options that are on.
+            options_off: baseline
+                .options
+                .iter()
+                .filter(|(name, _)| !self.options.contains_key(*name))
+                .map(|(_, text)| text.replacen(" -s ", " -u ", 1))
+                .collect(),
+            umask: &self.umask,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Difference<'a> {
+    pub variables: Vec<&'a str>,
+    pub unset: Vec<String>,
+    pub functions: Vec<&'a str>,
+    pub aliases: Vec<&'a str>,
+    pub options: Vec<&'a str>,
+    pub options_off: Vec<String>,
+    pub umask: &'a str,
+}
+
+impl Difference<'_> {
+    /// Variables and functions, for a shell beside the session's.
+    pub fn definitions(&self) -> String {
+        let unset = self.unset.iter().map(|name| format!("unset {name}\n"));
+        let entries = self.variables.iter().chain(&self.functions).map(|entry| format!("{entry}\n"));
+        unset.chain(entries).collect()
+    }
+
+    /// Scripts to source one after the other: one that the shell cannot read
+    /// (a broken function, a broken alias) does not take the others along.
+    /// Aliases come last, since they would change how functions are read.
+    pub fn scripts(&self, guard: impl Fn(&str) -> String, is_risky: impl Fn(&str) -> bool) -> Vec<String> {
+        let mut variables = String::new();
+        for name in &self.unset {
+            variables.push_str(&format!("unset {name}\n"));
+        }
+        let (risky, sound): (Vec<&str>, Vec<&str>) = self.variables.iter().partition(|entry| is_risky(entry));
+        for entry in sound {
+            variables.push_str(&guard(entry));
+        }
+        if !self.umask.is_empty() {
+            variables.push_str(&format!("umask {}\n", self.umask));
+        }
+        let join = |entries: &[&str]| entries.iter().map(|entry| guard(entry)).collect::<String>();
+        let mut scripts: Vec<String> = vec![variables];
+        scripts.extend(risky.iter().map(|entry| guard(entry)));
+        scripts.extend(self.functions.iter().map(|function| format!("{function}\n")));
+        scripts.push(join(&self.aliases));
+        scripts.push(self.options_off.join("\n"));
+        scripts.push(join(&self.options));
+        scripts.retain(|script| !script.is_empty());
+        scripts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newline_inside_quotes_does_not_end_an_entry() {
+        let text = "declare -- a=\"x\ny\"\ndeclare -- b=$'it\\'s\\n'\ndeclare -a c=([0]=\"1\" [1]=\"q\\\"\n\")\nd='p\nq'\\''r'\n";
+        assert_eq!(split_entries(text).len(), 4, "{:?}", split_entries(text));
+    }
+
+    #[test]
+    fn functions_are_told_apart() {
+        let text = "f () \n{ \n    echo '}';\n    g () \n    { \n        :\n    }\n}\nh () \n{ \n    cat <<E\n}x\nE\n\n}\n";
+        let functions = split_functions(text);
+        assert_eq!(functions.keys().collect::<Vec<_>>(), ["f", "h"]);
+        assert!(functions["f"].ends_with("}\n") && functions["f"].contains("g ()"));
+    }
+
+    #[test]
+    fn only_differences_are_restored() {
+        let entries = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(a, b)| ((*a).into(), (*b).into())).collect::<Entries>()
+        };
+        let baseline = Snapshot { variables: entries(&[("A", "A=1"), ("B", "B=1")]), ..Default::default() };
+        let now = Snapshot {
+            variables: entries(&[("A", "A=1"), ("C", "C=1")]),
+            umask: "0022".into(),
+            ..Default::default()
+        };
+        assert_eq!(
+            now.differs_from(&baseline).scripts(|entry| format!("{entry}\n"), |_| false),
+            ["unset B\nC=1\numask 0022\n"]
+        );
+    }
+}

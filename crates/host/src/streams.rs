@@ -1,0 +1,249 @@
+//! Bytes in and out of commands: pipes into the journal, the journal to whoever
+//! listens, writes to stdin, prompts on the terminal.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use trl_protocol::exec::Stream;
+use trl_protocol::wire::FromHost;
+
+use crate::exec::{Exec, Input, Phase};
+use crate::host::Host;
+use crate::shell::prompt;
+
+/// A terminal that is silent for this long after a prompt is waiting for an answer.
+const PROMPT_QUIET: Duration = Duration::from_millis(150);
+const TERMINAL_BYTES: usize = 4096;
+/// One data frame.
+const CHUNK: usize = 128 * 1024;
+/// A listener that the command waits for may lag the ring by all but this much.
+const RING_MARGIN: u64 = 1024 * 1024;
+
+/// Someone who follows a command's output.
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    pub(crate) link: u64,
+    pub(crate) req: u64,
+    pub(crate) exec: u64,
+    pub(crate) next: [u64; 2],
+    pub(crate) credit: u64,
+    /// The one who started the command: it waits for them rather than lose output.
+    pub(crate) owner: bool,
+}
+
+impl Host {
+    /// Whether the command must wait until its listener has caught up.
+    pub(crate) fn is_held_back(&self, exec: &Exec, stream: Stream) -> bool {
+        self.subscriptions.iter().any(|subscription| {
+            subscription.owner
+                && subscription.exec == exec.number
+                && exec.journal.room_before_overwriting(stream, subscription.next[stream.index()], self.caps)
+                    < RING_MARGIN.min(self.caps.ring / 2)
+        })
+    }
+
+    pub(crate) fn on_output(&mut self, number: u64, stream: Stream) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let read = match self.execs.get_mut(&number).and_then(|exec| exec.outputs[stream.index()].as_mut()) {
+            Some(output) => rustix::io::read(&output.read, &mut buffer),
+            None => Err(rustix::io::Errno::AGAIN),
+        };
+        match read {
+            Ok(0) => self.close_output(number, stream),
+            Ok(read) => self.take_output(number, stream, &buffer[..read]),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(_) => self.close_output(number, stream),
+        }
+        self.buffer = buffer;
+    }
+
+    fn close_output(&mut self, number: u64, stream: Stream) {
+        if let Some(exec) = self.execs.get_mut(&number) {
+            exec.outputs[stream.index()] = None;
+        }
+        self.prune();
+    }
+
+    /// Into the journal first; then straight on to those who have seen all before it.
+    fn take_output(&mut self, number: u64, stream: Stream, bytes: &[u8]) {
+        let Some(exec) = self.execs.get_mut(&number) else { return };
+        let offset = exec.journal.total(stream);
+        self.journal.append(&mut exec.journal, stream, bytes);
+        if let Some(output) = &mut exec.outputs[stream.index()]
+            && bytes.len() >= 64 * 1024
+            && !output.enlarged
+        {
+            output.enlarged = true;
+            // Refused for users with many pipes; it only costs speed.
+            rustix::pipe::fcntl_setpipe_size(&output.read, 1024 * 1024).ok();
+        }
+        for index in 0..self.subscriptions.len() {
+            let subscription = &mut self.subscriptions[index];
+            if subscription.exec != number {
+                continue;
+            }
+            let length = bytes.len() as u64;
+            if subscription.next[stream.index()] == offset && subscription.credit >= length {
+                subscription.next[stream.index()] += length;
+                subscription.credit -= length;
+                if let Some(link) = self.links.get_mut(&subscription.link) {
+                    link.send_data(subscription.req, stream, offset, bytes);
+                }
+            } else {
+                self.pump(index);
+            }
+        }
+    }
+
+    /// Sends what the journal has and the credit allows.
+    pub(crate) fn pump(&mut self, index: usize) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        if buffer.is_empty() {
+            buffer = vec![0; CHUNK];
+        }
+        let subscription = &mut self.subscriptions[index];
+        if let (Some(exec), Some(link)) =
+            (self.execs.get(&subscription.exec), self.links.get_mut(&subscription.link))
+        {
+            for stream in Stream::BOTH {
+                while subscription.credit > 0 {
+                    let from = subscription.next[stream.index()];
+                    let want =
+                        CHUNK.min(usize::try_from(subscription.credit).unwrap_or(CHUNK)).min(buffer.len());
+                    let (offset, read) = self.journal.read(&exec.journal, stream, from, &mut buffer[..want]);
+                    if offset > from {
+                        link.send(&FromHost::Gap { req: subscription.req, stream, from, to: offset });
+                        subscription.next[stream.index()] = offset;
+                    }
+                    if read == 0 {
+                        break;
+                    }
+                    link.send_data(subscription.req, stream, offset, &buffer[..read]);
+                    subscription.next[stream.index()] = offset + read as u64;
+                    subscription.credit -= read as u64;
+                }
+            }
+        }
+        if self.buffer.is_empty() {
+            self.buffer = buffer;
+        }
+    }
+
+    /// Tells those who have heard everything of a finished command that it is over.
+    pub(crate) fn complete_subscriptions(&mut self) {
+        let mut index = 0;
+        while index < self.subscriptions.len() {
+            let subscription = &self.subscriptions[index];
+            let done = self.execs.get(&subscription.exec).and_then(|exec| {
+                let outcome = exec.outcome()?;
+                let caught_up =
+                    Stream::BOTH.iter().all(|s| subscription.next[s.index()] >= exec.journal.total(*s));
+                caught_up.then(|| FromHost::Done {
+                    req: subscription.req,
+                    exec: exec.number,
+                    outcome: Box::new(outcome.clone()),
+                    dropped: Stream::BOTH.map(|s| exec.journal.dropped(s)),
+                })
+            });
+            match done {
+                Some(done) => {
+                    let link = self.subscriptions.remove(index).link;
+                    self.send(link, &done);
+                }
+                None => index += 1,
+            }
+        }
+    }
+
+    /// Everything that is in the pipes now, and not what a background child writes from here on.
+    pub(crate) fn drain_outputs(&mut self, number: u64) {
+        for stream in Stream::BOTH {
+            let Some(output) = self.execs.get(&number).and_then(|exec| exec.outputs[stream.index()].as_ref())
+            else {
+                continue;
+            };
+            let mut left = rustix::io::ioctl_fionread(&output.read).unwrap_or(0);
+            while left > 0 {
+                let mut buffer = std::mem::take(&mut self.buffer);
+                let want = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                let read =
+                    match self.execs.get(&number).and_then(|exec| exec.outputs[stream.index()].as_ref()) {
+                        Some(output) => rustix::io::read(&output.read, &mut buffer[..want]).unwrap_or(0),
+                        None => 0,
+                    };
+                self.take_output(number, stream, &buffer[..read]);
+                self.buffer = buffer;
+                if read == 0 {
+                    break;
+                }
+                left -= read as u64;
+            }
+        }
+    }
+
+    /// Writes pending input as far as the pipe takes it.
+    pub(crate) fn feed(&mut self, number: u64) {
+        let Some(exec) = self.execs.get_mut(&number) else { return };
+        let Input::Open { write, pending, eof, .. } = &mut exec.input else { return };
+        while !pending.is_empty() {
+            let Some(pipe) = write else { return };
+            match rustix::io::write(&*pipe, pending.as_slices().0) {
+                Ok(written) => drop(pending.drain(..written)),
+                Err(rustix::io::Errno::AGAIN) => return,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => {
+                    *write = None;
+                    pending.clear();
+                }
+            }
+        }
+        *pending = VecDeque::new();
+        if *eof {
+            // The reading end stays: the shell may not have opened it yet.
+            *write = None;
+        }
+    }
+
+    /// Something was written to the shell's terminal: a program that asks there, past all redirections.
+    pub(crate) fn on_terminal(&mut self) {
+        let Some(shell) = &self.shell else { return };
+        let mut buffer = [0; 4096];
+        let read = match rustix::io::read(&shell.terminal, &mut buffer) {
+            Ok(read) => read,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return,
+            // Hung up: the shell is ending, and its end is an event of its own.
+            Err(_) => 0,
+        };
+        if read == 0 {
+            return;
+        }
+        let shell_nonce = self.shell.as_ref().map(|shell| shell.nonce().to_owned());
+        let Some(exec) = self.running_number().and_then(|number| self.execs.get_mut(&number)) else { return };
+        exec.terminal.extend_from_slice(&buffer[..read]);
+        let excess = exec.terminal.len().saturating_sub(TERMINAL_BYTES);
+        exec.terminal.drain(..excess);
+        exec.waiting = None;
+        self.terminal_quiet_at = Some(Instant::now() + PROMPT_QUIET);
+        if let Some(report) = shell_nonce.and_then(|nonce| prompt::listen(&exec.terminal, &nonce).report) {
+            self.on_prompt_at_terminal(report);
+        }
+    }
+
+    /// The terminal has been quiet since its last words: they are a prompt if the line is open.
+    pub(crate) fn on_terminal_quiet(&mut self) {
+        self.terminal_quiet_at = None;
+        let Some(number) = self.running_number() else { return };
+        let Some(exec) = self.execs.get_mut(&number) else { return };
+        let text = String::from_utf8_lossy(&exec.terminal).into_owned();
+        let prompt = text.rsplit(['\n', '\r']).next().unwrap_or_default().trim().to_owned();
+        if prompt.is_empty() || !matches!(exec.phase, Phase::Running(_)) {
+            return;
+        }
+        exec.waiting = Some(prompt.clone());
+        let listeners: Vec<(u64, u64)> =
+            self.subscriptions.iter().filter(|s| s.exec == number).map(|s| (s.link, s.req)).collect();
+        for (link, req) in listeners {
+            self.send(link, &FromHost::Waiting { req, exec: number, prompt: prompt.clone() });
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Process trees: who descends from whom, and signals that reach exactly them.
+//!
+//! The host is a subreaper, so whatever its shell ever started stays below it. A
+//! process is signalled through a pidfd that was checked after it was opened: a pid
+//! that was reaped and reused in between is never hit.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::fd::OwnedFd;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Process {
+    pub pid: i32,
+    pub parent: i32,
+    pub group: i32,
+    pub started: u64,
+    pub zombie: bool,
+}
+
+/// `/proc/<pid>/stat`; None if it is gone.
+pub fn look(pid: i32) -> Option<Process> {
+    read_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The name in parentheses may hold anything, a `)` too: the last one ends it.
+fn read_stat(stat: &str) -> Option<Process> {
+    let pid = stat.split(' ').next()?.parse().ok()?;
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split(' ').collect();
+    Some(Process {
+        pid,
+        zombie: matches!(*fields.first()?, "Z" | "X"),
+        parent: fields.get(1)?.parse().ok()?,
+        group: fields.get(2)?.parse().ok()?,
+        started: fields.get(19)?.parse().ok()?,
+    })
+}
+
+/// Everything below `root`, parents before children.
+pub fn descendants(root: i32) -> Vec<Process> {
+    let (mut found, mut queue) = (Vec::new(), vec![root]);
+    let mut seen = BTreeSet::from([root]);
+    while let Some(parent) = queue.pop() {
+        for child in children(parent) {
+            if seen.insert(child) {
+                queue.push(child);
+                found.extend(look(child));
+            }
+        }
+    }
+    found
+}
+
+fn children(pid: i32) -> Vec<i32> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let lists = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    lists
+        .flat_map(|list| {
+            list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>()
+        })
+        .collect()
+}
+
+/// Members of a process group below `root`, with everything below them.
+pub fn job(root: i32, group: i32) -> Vec<Process> {
+    let all = descendants(root);
+    let mut members: BTreeSet<i32> = all.iter().filter(|p| p.group == group).map(|p| p.pid).collect();
+    // Parents come before children, so one pass finds every level.
+    for process in &all {
+        if members.contains(&process.parent) {
+            members.insert(process.pid);
+        }
+    }
+    all.into_iter().filter(|process| members.contains(&process.pid)).collect()
+}
+
+/// Signals that very process, or nobody.
+pub fn signal(process: &Process, signal: Signal) {
+    let Some(pid) = Pid::from_raw(process.pid) else { return };
+    let Ok(fd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    if look(process.pid).is_some_and(|now| now.started == process.started) {
+        // Dead in the meantime is what was wanted.
+        pidfd_send_signal(&fd, signal).ok();
+    }
+}
+
+/// Whether that very process is still there, and not only as a zombie.
+pub fn is_alive(process: &Process) -> bool {
+    look(process.pid).is_some_and(|now| now.started == process.started && !now.zombie)
+}
+
+/// A descriptor that becomes readable when that very process ends; None if it has.
+pub fn watch(process: &Process) -> Option<OwnedFd> {
+    let fd = pidfd_open(Pid::from_raw(process.pid)?, PidfdFlags::empty()).ok()?;
+    is_alive(process).then_some(fd)
+}
+
+/// Ends everything below `root` at once. A storm that forks faster than it can be
+/// listed is stopped first, until nobody is left who could fork.
+pub fn kill_all(root: i32) {
+    let mut stopped = BTreeSet::new();
+    loop {
+        let running: Vec<Process> = descendants(root)
+            .into_iter()
+            .filter(|p| !p.zombie && !stopped.contains(&(p.pid, p.started)))
+            .collect();
+        if running.is_empty() {
+            break;
+        }
+        for process in running {
+            signal(&process, Signal::STOP);
+            stopped.insert((process.pid, process.started));
+        }
+    }
+    for process in descendants(root) {
+        signal(&process, Signal::KILL);
+    }
+}
+
+/// A signal from its name, with or without `SIG`, or its number.
+pub fn signal_name(number: i32) -> String {
+    const NAMES: &[&str] = &[
+        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
+        "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
+        "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
+    ];
+    let name = usize::try_from(number - 1).ok().and_then(|index| NAMES.get(index));
+    name.map_or_else(|| format!("SIG{number}"), |name| format!("SIG{name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_does_not_confuse() {
+        let process = read_stat("42 (a) b (c) S 7 8 9 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12345 0 0").unwrap();
+        assert_eq!((process.pid, process.parent, process.group, process.started), (42, 7, 8, 12345));
+    }
+
+    #[test]
+    fn this_process_sees_its_own_child() {
+        let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
+        let found = descendants(std::process::id() as i32);
+        assert!(found.iter().any(|p| p.pid == child.id() as i32));
+        signal(&look(child.id() as i32).unwrap(), Signal::KILL);
+        child.wait().unwrap();
+    }
+}

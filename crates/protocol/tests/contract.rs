@@ -1,0 +1,75 @@
+//! The contract for those who speak the protocol in another language, made from the types.
+//! The test fails when the two differ; `UPDATE=1` writes the file.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+use trl_protocol::{Code, Event, Fault, PROTOCOL_VERSION, Request};
+
+/// What a request may say before its one response.
+fn events_of(method: &str) -> &'static [&'static str] {
+    match method {
+        "exec.stream" | "exec.attach" => &["gap", "started", "stderr", "stdout", "waiting"],
+        "mail.subscribe" => &["mail"],
+        _ => &[],
+    }
+}
+
+fn contract() -> String {
+    let events: Map<String, Value> =
+        Event::schemas().into_iter().map(|(name, schema)| (name.to_owned(), schema.to_value())).collect();
+    let methods: Map<String, Value> = Request::schemas()
+        .into_iter()
+        .zip(Request::reply_schemas())
+        .map(|((method, params), (_, reply))| {
+            let mut described = json!({"params": params, "reply": reply});
+            let said = events_of(method);
+            if !said.is_empty() {
+                described["events"] = json!(said);
+            }
+            (method.to_owned(), described)
+        })
+        .collect();
+    let codes: Map<String, Value> = Code::ALL
+        .iter()
+        .map(|code| {
+            let statuses = json!({"http_status": code.http_status(), "exit_status": code.exit_status()});
+            (code.to_string(), statuses)
+        })
+        .collect();
+    let document = json!({
+        "protocol_version": PROTOCOL_VERSION,
+        "methods": methods,
+        "events": events,
+        "error": schemars::schema_for!(Fault),
+        "codes": codes,
+    });
+    format!("{document:#}\n")
+}
+
+#[test]
+fn the_contract_is_what_the_types_say() {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/contract/protocol.json"));
+    let made = contract();
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, &made).unwrap();
+    }
+    let there = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(there == made, "docs/contract/protocol.json is out of date; UPDATE=1 writes it anew");
+}
+
+#[test]
+fn every_event_has_a_schema() {
+    use trl_protocol::exec::Stream::{Stderr, Stdout};
+    let exec_id = "e-00000001-1".parse().unwrap();
+    let said = [
+        Event::Started { exec_id },
+        Event::Text { stream: Stdout, offset: 0, text: "" },
+        Event::Bytes { stream: Stderr, offset: 0, bytes: b"" },
+        Event::Gap { stream: Stdout, from: 0, to: 1 },
+        Event::Waiting { exec_id, prompt: "" },
+        Event::Mail { count: 0, ids: &[] },
+    ];
+    let described: Vec<&str> = Event::schemas().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(said.map(|event| event.name()), described[..]);
+}

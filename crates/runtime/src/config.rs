@@ -1,0 +1,64 @@
+//! Everything the runtime must be told, since it looks nothing up by itself.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use trl_protocol::limits;
+
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Sockets of hosts live below this, in `hosts/`.
+    pub runtime_dir: PathBuf,
+    /// Journals and snapshots live below this, in `sessions/`.
+    pub state_dir: PathBuf,
+    /// Agents and their mail live here, made when first asked for. Daemons that share it do
+    /// not share the mail: the first that needs it owns it.
+    pub mail_dir: PathBuf,
+    /// The program and arguments of a session host.
+    pub host_program: PathBuf,
+    pub host_args: Vec<OsString>,
+    /// Told by `system.ping`.
+    pub version: String,
+    /// What sessions inherit: the daemon's environment at its start.
+    pub env: BTreeMap<String, String>,
+    /// Where sessions begin unless they say otherwise: the daemon's directory at its start.
+    pub working_dir: PathBuf,
+    /// Where they begin if that one is gone.
+    pub home_dir: PathBuf,
+    /// Told to sessions as `TRL_SOCKET_PATH`, so that a `trl` inside one finds its daemon.
+    pub socket: Option<PathBuf>,
+    pub max_sessions: usize,
+    pub default_timeout_s: f64,
+    pub max_output_bytes: u64,
+    pub journal_bytes: u64,
+    pub max_idle_s: f64,
+    pub session_ttl_s: f64,
+    /// Leave sessions to the next daemon when this one ends.
+    pub keep_sessions: bool,
+}
+
+impl Config {
+    /// The documented defaults; everything that has none is asked for.
+    pub fn new(runtime_dir: PathBuf, state_dir: PathBuf, host_program: PathBuf) -> Config {
+        Config {
+            runtime_dir,
+            mail_dir: state_dir.join("mail"),
+            state_dir,
+            host_program,
+            host_args: vec![OsString::from("host")],
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            env: BTreeMap::new(),
+            working_dir: PathBuf::from("/"),
+            home_dir: PathBuf::from("/"),
+            socket: None,
+            max_sessions: limits::DEFAULT_MAX_SESSIONS,
+            default_timeout_s: limits::DEFAULT_TIMEOUT_S,
+            max_output_bytes: limits::DEFAULT_MAX_OUTPUT_BYTES,
+            journal_bytes: limits::DEFAULT_JOURNAL_BYTES,
+            max_idle_s: limits::DEFAULT_MAX_IDLE_S,
+            session_ttl_s: limits::DEFAULT_SESSION_TTL_S,
+            keep_sessions: false,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! From a request to what does it: one match, one file per verb.
+
+use std::time::Instant;
+
+use trl_protocol::{Fault, Reply, Request};
+
+use crate::caller::{Caller, EventSink};
+use crate::ops::{exec, mail, session, system};
+use crate::runtime::Runtime;
+
+impl Runtime {
+    /// Does what was asked. Runs to its end even if the client is gone by then, except
+    /// that nobody waits any more for the output of a command; the command itself goes on.
+    pub async fn dispatch<S: EventSink>(
+        &self,
+        request: Request,
+        caller: &Caller,
+        events: &mut S,
+    ) -> Result<Reply, Fault> {
+        let method = request.method();
+        let began = Instant::now();
+        let result = self.perform(request, caller, events).await;
+        let took_us = began.elapsed().as_micros();
+        match &result {
+            Ok(_) => tracing::debug!(method, took_us, "answered"),
+            Err(fault) => tracing::debug!(method, took_us, code = %fault.code, "refused"),
+        }
+        result
+    }
+
+    async fn perform<S: EventSink>(
+        &self,
+        request: Request,
+        caller: &Caller,
+        events: &mut S,
+    ) -> Result<Reply, Fault> {
+        let runtime = &self.0;
+        runtime.check_open()?;
+        match request {
+            Request::SessionCreate(params) => {
+                session::create::perform(runtime, params, caller).await.map(Reply::Created)
+            }
+            Request::SessionList(_) => Ok(Reply::Sessions(session::list::perform(runtime).await)),
+            Request::SessionInfo(params) => {
+                session::info::perform(runtime, &params).await.map(Box::new).map(Reply::Session)
+            }
+            Request::SessionDestroy(params) => {
+                session::destroy::perform(runtime, &params).await.map(Reply::Destroyed)
+            }
+            Request::SessionRestart(params) => {
+                session::restart::perform(runtime, &params).await.map(Reply::Restarted)
+            }
+            Request::ExecRun(params) => {
+                exec::run::perform(runtime, params, caller).await.map(Box::new).map(Reply::Ran)
+            }
+            Request::ExecStream(params) => exec::stream::perform(runtime, params, caller, events)
+                .await
+                .map(Box::new)
+                .map(Reply::Streamed),
+            Request::ExecStart(params) => exec::start::perform(runtime, params).await.map(Reply::Started),
+            Request::ExecAttach(params) => exec::attach::perform(runtime, &params, caller, events)
+                .await
+                .map(Box::new)
+                .map(Reply::Streamed),
+            Request::ExecOutput(params) => exec::output::perform(runtime, &params).await.map(Reply::Output),
+            Request::ExecWrite(params) => {
+                exec::write::perform(runtime, params, caller).await.map(Reply::Written)
+            }
+            Request::ExecCancel(params) => {
+                exec::cancel::perform(runtime, &params).await.map(Reply::Cancelled)
+            }
+            Request::ExecList(params) => exec::list::perform(runtime, &params).await.map(Reply::Execs),
+            Request::ExecInfo(params) => {
+                exec::info::perform(runtime, &params).await.map(Box::new).map(Reply::Exec)
+            }
+            Request::MailSubscribe(params) => {
+                mail::subscribe(runtime, params, caller, events).await.map(Box::new).map(Reply::Mail)
+            }
+            request @ (Request::AgentCreate(_)
+            | Request::AgentList(_)
+            | Request::AgentUse(_)
+            | Request::AgentWhoami(_)
+            | Request::AgentSessions(_)
+            | Request::AgentHeartbeat(_)
+            | Request::AgentRelease(_)
+            | Request::MailSend(_)
+            | Request::MailStatus(_)
+            | Request::MailInbox(_)
+            | Request::MailCheckReply(_)
+            | Request::MailAwaitReply(_)
+            | Request::MailSendAndWait(_)
+            | Request::MailReply(_)
+            | Request::MailHeld(_)
+            | Request::MailDeadLetters(_)
+            | Request::MailAutorespond(_)
+            | Request::ContactRequest(_)
+            | Request::ContactAccept(_)
+            | Request::ContactDecline(_)
+            | Request::ContactBlock(_)
+            | Request::ContactList(_)) => {
+                mail::perform(runtime, request, caller).await.map(Box::new).map(Reply::Mail)
+            }
+            Request::SystemPing(_) => Ok(Reply::Pong(system::ping::perform(runtime))),
+            Request::SystemStats(_) => Ok(Reply::Stats(system::stats::perform(runtime).await)),
+            Request::SystemInfo(_) => Ok(Reply::Info(Box::new(system::info::perform(runtime)))),
+            Request::SystemShutdown(params) => {
+                Ok(Reply::ShuttingDown(system::shutdown::perform(runtime, &params)))
+            }
+        }
+    }
+}

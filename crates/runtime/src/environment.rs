@@ -1,0 +1,130 @@
+//! The environment of a session: the daemon's, then defaults under which nothing
+//! prompts or pages, then the request's, then who the session is.
+
+use std::collections::BTreeMap;
+
+use trl_protocol::ids::is_env_name;
+use trl_protocol::{Fault, SessionId};
+
+use crate::Config;
+
+/// For all sessions, unless they say otherwise: a pager or a prompt would wait for a
+/// person who is not there.
+const QUIET: &[(&str, &str)] = &[
+    ("PAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("MANPAGER", "cat"),
+    ("SYSTEMD_PAGER", "cat"),
+    ("AWS_PAGER", ""),
+    ("BAT_PAGER", "cat"),
+    ("DELTA_PAGER", "cat"),
+    ("PSQL_PAGER", "cat"),
+    ("GH_PAGER", "cat"),
+    ("GH_PROMPT_DISABLED", "1"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GCM_INTERACTIVE", "never"),
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("PIP_NO_INPUT", "1"),
+];
+
+/// What speaks to the daemon itself and must not be taken for the session's own.
+const DAEMONS_OWN: &[&str] = &["NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "SHLVL", "_"];
+
+/// What a host process and its session inherit: everything but settings and secrets of the daemon.
+pub(crate) fn inherited(config: &Config) -> BTreeMap<String, String> {
+    let kept = |name: &str| !name.starts_with("TRL_") && !DAEMONS_OWN.contains(&name);
+    config.env.iter().filter(|(name, _)| kept(name)).map(|(n, v)| (n.clone(), v.clone())).collect()
+}
+
+/// The whole environment of a session's shell.
+pub(crate) fn of_session(
+    config: &Config,
+    asked: &BTreeMap<String, String>,
+    tty: bool,
+    id: SessionId,
+    name: Option<&str>,
+) -> BTreeMap<String, String> {
+    let mut env = inherited(config);
+    let mut set = |name: &str, value: &str| env.insert(name.to_owned(), value.to_owned());
+    for (name, value) in QUIET {
+        set(name, value);
+    }
+    set("TERM", if tty { "xterm-256color" } else { "dumb" });
+    for (name, value) in asked {
+        set(name, value);
+    }
+    set("TRL_SESSION_ID", &id.to_string());
+    if let Some(name) = name {
+        set("TRL_SESSION_NAME", name);
+    }
+    if let Some(socket) = config.socket.as_deref().and_then(|socket| socket.to_str()) {
+        set("TRL_SOCKET_PATH", socket);
+    }
+    env
+}
+
+/// Refuses names that no shell can hold and values that no process can. Values are not told.
+pub(crate) fn check(env: &BTreeMap<String, String>) -> Result<(), Fault> {
+    for (name, value) in env {
+        let shown: String = name.chars().take(80).collect();
+        let problem = if !is_env_name(name) {
+            "is no name of a variable (letters, digits and _, not beginning with a digit)"
+        } else if value.contains('\0') {
+            "has a value with a NUL byte, which no process can be given"
+        } else {
+            continue;
+        };
+        return Err(Fault::invalid(format!("param `env`: {shown:?} {problem}"))
+            .with_details(serde_json::json!({ "field": format!("env.{shown}") })));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect()
+    }
+
+    #[test]
+    fn later_layers_win_and_the_daemons_own_stay_out() {
+        let mut config = Config::new("/r".into(), "/s".into(), "/h".into());
+        config.env = map(&[
+            ("A", "1"),
+            ("PAGER", "less"),
+            ("TRL_AUTH_TOKEN", "secret"),
+            ("TRL_SESSION_NAME", "outer"),
+        ]);
+        config.socket = Some("/r/trl.sock".into());
+        let asked = map(&[("GIT_PAGER", "less"), ("B", "2")]);
+        let env = of_session(&config, &asked, false, SessionId(7), None);
+        for (name, expected) in [
+            ("A", Some("1")),
+            ("B", Some("2")),
+            ("PAGER", Some("cat")),
+            ("GIT_PAGER", Some("less")),
+            ("TERM", Some("dumb")),
+            ("TRL_AUTH_TOKEN", None),
+            ("TRL_SESSION_NAME", None),
+            ("TRL_SESSION_ID", Some("s-00000007")),
+            ("TRL_SOCKET_PATH", Some("/r/trl.sock")),
+        ] {
+            assert_eq!(env.get(name).map(String::as_str), expected, "{name}");
+        }
+        let named = of_session(&config, &map(&[("TERM", "vt100")]), true, SessionId(7), Some("n"));
+        assert_eq!((named["TERM"].as_str(), named["TRL_SESSION_NAME"].as_str()), ("vt100", "n"));
+    }
+
+    #[test]
+    fn names_and_values_that_cannot_be_are_named_without_the_value() {
+        for (name, value) in [("INVALID-NAME", "v"), ("1X", "v"), ("A B", "v"), ("", "v"), ("OK", "sec\0ret")]
+        {
+            let fault = check(&map(&[(name, value)])).unwrap_err();
+            assert!(fault.message.contains(&format!("{name:?}")), "{}", fault.message);
+            assert!(!fault.message.contains("ret"), "{}", fault.message);
+        }
+        assert_eq!(check(&map(&[("_A1", "")])), Ok(()));
+    }
+}

@@ -1,0 +1,45 @@
+//! The process behind a host connection, for the case that it answers no more.
+//!
+//! A pid alone may by then be somebody else's, so a handle is taken while the host is
+//! known to be alive. Where the kernel has none, a host that is stuck stays.
+
+use std::os::fd::OwnedFd;
+
+#[derive(Debug)]
+pub(crate) struct HostProcess {
+    pub(crate) pid: u32,
+    handle: Option<OwnedFd>,
+}
+
+impl HostProcess {
+    /// Of a process that is alive now: a child not yet waited for, or the peer of a living connection.
+    pub(crate) fn of(pid: u32) -> HostProcess {
+        HostProcess { pid, handle: open(pid) }
+    }
+
+    /// Ends it at once; false if that cannot be done safely.
+    pub(crate) fn kill(&self) -> bool {
+        self.handle.as_ref().is_some_and(kill)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn open(pid: u32) -> Option<OwnedFd> {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw)?;
+    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
+}
+
+#[cfg(target_os = "linux")]
+fn kill(handle: &OwnedFd) -> bool {
+    rustix::process::pidfd_send_signal(handle, rustix::process::Signal::KILL).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open(_pid: u32) -> Option<OwnedFd> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+fn kill(_handle: &OwnedFd) -> bool {
+    false
+}

@@ -1,0 +1,67 @@
+//! The first words with a host: hello, welcome.
+
+use trl_protocol::Fault;
+use trl_protocol::frame::{self, Frame};
+use trl_protocol::session::SessionInfo;
+use trl_protocol::wire::{FromHost, HOST_PROTOCOL, SessionSpec, ToHost};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+
+/// A host that answered.
+#[derive(Debug)]
+pub(crate) struct Greeted {
+    pub(crate) session: SessionInfo,
+    pub(crate) stream: UnixStream,
+    /// Read beyond the welcome.
+    pub(crate) surplus: Vec<u8>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GreetError {
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("it closed the connection without a word")]
+    Silent,
+    #[error("{0}")]
+    Refused(Fault),
+    #[error("it speaks version {0} of the host protocol and this daemon version {HOST_PROTOCOL}")]
+    Newer(u32),
+    #[error("it does not speak the host protocol: {0}")]
+    Garbled(String),
+}
+
+/// Says hello, with the session to create if the host is new, and waits for the welcome.
+pub(crate) async fn greet(
+    mut stream: UnixStream,
+    create: Option<Box<SessionSpec>>,
+) -> Result<Greeted, GreetError> {
+    let mut hello = Vec::new();
+    let garbled = |error: &dyn std::fmt::Display| GreetError::Garbled(error.to_string());
+    frame::put_json(&mut hello, &ToHost::Hello { protocol: HOST_PROTOCOL, create })
+        .map_err(|error| garbled(&error))?;
+    stream.write_all(&hello).await?;
+    drop(hello);
+    let mut inbox = Vec::with_capacity(4096);
+    loop {
+        let split = frame::split(&inbox).map_err(|error| garbled(&error.0))?;
+        let Some((frame, used)) = split else {
+            if stream.read_buf(&mut inbox).await? == 0 {
+                return Err(GreetError::Silent);
+            }
+            continue;
+        };
+        let Frame::Json(json) = frame else { return Err(garbled(&"output before the welcome")) };
+        let message = serde_json::from_slice(json).map_err(|error| garbled(&error))?;
+        inbox.drain(..used);
+        return match message {
+            FromHost::Welcome { protocol, .. } if protocol > HOST_PROTOCOL => {
+                Err(GreetError::Newer(protocol))
+            }
+            FromHost::Welcome { session, .. } => Ok(Greeted { session: *session, stream, surplus: inbox }),
+            FromHost::Fault { fault, .. } => Err(GreetError::Refused(fault)),
+            FromHost::Ended { reason, .. } => Err(GreetError::Refused(Fault::internal(reason))),
+            other => Err(garbled(&format!("a message for request {} before the welcome", other.req()))),
+        };
+    }
+}

@@ -1,0 +1,180 @@
+//! The task that owns the socket of one host connection.
+
+use std::io;
+
+use tokio::io::AsyncReadExt as _;
+use trl_protocol::frame::{self, Frame};
+use trl_protocol::wire::FromHost;
+
+use super::{Answer, End, Greeted, Link, OUTGOING_HIGH, Shared, Waiter};
+use crate::output;
+use crate::quiet_stream::{self, QuietReader, QuietWriter};
+
+/// Read at once: some of a host's data frames, and little enough to stay in the cache.
+const READ_SIZE: usize = 256 * 1024;
+/// Buffers that grew beyond this for one large message are given back.
+const KEPT_BUFFER: usize = 2 * 1024 * 1024;
+
+#[derive(Debug)]
+pub(crate) struct Line {
+    link: Link,
+    reader: QuietReader,
+    writer: QuietWriter,
+    inbox: Vec<u8>,
+    /// Being written; callers meanwhile fill the shared buffer.
+    sending: Vec<u8>,
+    sent: usize,
+    ended: Option<String>,
+}
+
+impl Line {
+    /// The connection behind a welcome. [`Line::run`] must be spawned for the link to work.
+    pub(crate) fn new(greeted: Greeted) -> io::Result<(Link, Line)> {
+        let link = Link::new(greeted.session.session_id);
+        let (reader, writer) = quiet_stream::split(greeted.stream)?;
+        let line = Line {
+            link: link.clone(),
+            reader,
+            writer,
+            inbox: greeted.surplus,
+            sending: Vec::new(),
+            sent: 0,
+            ended: None,
+        };
+        Ok((link, line))
+    }
+
+    /// Moves bytes until the connection is over. `over` hears of it before those who wait.
+    pub(crate) async fn run(mut self, over: impl FnOnce(&End)) {
+        if let Err(error) = self.serve().await {
+            let session = self.link.0.session;
+            tracing::warn!(%session, %error, "the connection to a host broke");
+        }
+        let end = match self.ended.take() {
+            Some(reason) => End::Ended { reason },
+            None => End::Lost,
+        };
+        over(&end);
+        self.release(&end);
+    }
+
+    async fn serve(&mut self) -> io::Result<()> {
+        self.deliver()?;
+        loop {
+            self.write()?;
+            self.inbox.reserve(READ_SIZE);
+            tokio::select! {
+                read = self.reader.read_buf(&mut self.inbox) => match read? {
+                    0 => return Ok(()),
+                    _ => self.deliver()?,
+                },
+                () = self.link.0.outgoing.notified() => {}
+                ready = self.writer.writable(), if !self.sending.is_empty() => ready?,
+            }
+        }
+    }
+
+    /// Writes what there is, as far as the host takes it.
+    fn write(&mut self) -> io::Result<()> {
+        loop {
+            if self.sent == self.sending.len() {
+                self.sending.clear();
+                self.sending.shrink_to(KEPT_BUFFER);
+                self.sent = 0;
+                let mut state = self.link.0.lock();
+                if state.outgoing.is_empty() {
+                    return Ok(());
+                }
+                let waited = state.outgoing.len() > OUTGOING_HIGH;
+                std::mem::swap(&mut state.outgoing, &mut self.sending);
+                drop(state);
+                if waited {
+                    self.link.0.room.notify_waiters();
+                }
+            }
+            match self.writer.try_write(&self.sending[self.sent..]) {
+                Ok(written) => self.sent += written,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                // A host that ends may have said why: that is still to be read.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    self.sent = self.sending.len();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Hands every whole frame in the inbox to the request it belongs to.
+    fn deliver(&mut self) -> io::Result<()> {
+        let mut used = 0;
+        let shared = &self.link.0;
+        loop {
+            let bad = |error: frame::BadFrame| io::Error::new(io::ErrorKind::InvalidData, error.0);
+            let Some((frame, length)) = frame::split(&self.inbox[used..]).map_err(bad)? else { break };
+            used += length;
+            match frame {
+                Frame::Data { req, stream, offset, bytes } => match shared.lock().pending.get_mut(&req) {
+                    Some(Waiter::Answer { ranges, .. }) => output::append(ranges, stream, offset, bytes),
+                    Some(Waiter::Flow(queue)) => queue.output(stream, offset, bytes),
+                    None => {}
+                },
+                Frame::Json(json) => match serde_json::from_slice(json) {
+                    Ok(FromHost::Ended { reason, .. }) => self.ended = Some(reason),
+                    Ok(message) => answer(shared, message),
+                    // A newer host may say more than we know.
+                    Err(error) => {
+                        tracing::warn!(session = %shared.session, %error, "a host's message was not understood");
+                    }
+                },
+            }
+        }
+        if used == self.inbox.len() {
+            self.inbox.clear();
+            self.inbox.shrink_to(KEPT_BUFFER);
+        } else {
+            self.inbox.drain(..used);
+        }
+        Ok(())
+    }
+
+    /// Tells everybody who waits that the connection is over.
+    fn release(&self, end: &End) {
+        let shared = &self.link.0;
+        let pending = {
+            let mut state = shared.lock();
+            state.end = Some(end.clone());
+            state.outgoing = Vec::new();
+            std::mem::take(&mut state.pending)
+        };
+        for (_, waiter) in pending {
+            match waiter {
+                // Nobody may listen any more; then nobody misses it.
+                Waiter::Answer { to, .. } => drop(to.send(Err(end.clone()))),
+                Waiter::Flow(queue) => queue.end(end.clone()),
+            }
+        }
+        shared.end.send_replace(Some(end.clone()));
+        shared.room.notify_waiters();
+    }
+}
+
+fn answer(shared: &Shared, message: FromHost) {
+    let req = message.req();
+    let mut state = shared.lock();
+    let is_last = match state.pending.get(&req) {
+        None => return,
+        Some(Waiter::Answer { at_start: true, .. }) => {
+            message.is_final() || matches!(message, FromHost::Started { .. })
+        }
+        Some(Waiter::Answer { at_start: false, .. } | Waiter::Flow(_)) => message.is_final(),
+    };
+    if is_last {
+        match state.pending.remove(&req) {
+            Some(Waiter::Answer { to, ranges, .. }) => drop(to.send(Ok(Answer { message, ranges }))),
+            Some(Waiter::Flow(queue)) => queue.message(message),
+            None => {}
+        }
+    } else if let Some(Waiter::Flow(queue)) = state.pending.get(&req) {
+        queue.message(message);
+    }
+}

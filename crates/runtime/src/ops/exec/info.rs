@@ -1,0 +1,22 @@
+//! `exec.info`: one command, queued, running or finished.
+
+use std::sync::Arc;
+
+use trl_protocol::exec::{ExecInfo, ExecParams};
+use trl_protocol::wire::{FromHost, ToHost};
+use trl_protocol::{Code, Fault};
+
+use crate::runtime::Inner;
+use crate::session::unexpected;
+
+pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ExecParams) -> Result<ExecInfo, Fault> {
+    let (session, exec) = runtime.registry.of_exec(&params.exec_id)?;
+    let answer = session.link.call(|req| ToHost::Info { req, exec }).await?;
+    let FromHost::Execs { execs, .. } = answer.message else {
+        return Err(unexpected(session.id, &answer.message));
+    };
+    execs.into_iter().next().ok_or_else(|| {
+        Fault::new(Code::ExecNotFound, format!("session {} keeps no command {}", session.id, params.exec_id))
+            .with_details(serde_json::json!({ "exec_id": params.exec_id }))
+    })
+}

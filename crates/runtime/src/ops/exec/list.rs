@@ -1,0 +1,36 @@
+//! `exec.list`: the commands of one session, or of all, oldest first.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use trl_protocol::Fault;
+use trl_protocol::exec::{ExecInfo, ExecList, ListParams};
+use trl_protocol::wire::{FromHost, ToHost};
+
+use crate::runtime::Inner;
+use crate::session::{INFO_PATIENCE, Session, unexpected};
+
+pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ListParams) -> Result<ExecList, Fault> {
+    let mut execs = match &params.session_id {
+        Some(session) => of(&*runtime.registry.living(session)?).await?,
+        None => of_all(runtime).await,
+    };
+    execs.sort_by(|a, b| (&a.created_at, a.exec_id).cmp(&(&b.created_at, b.exec_id)));
+    Ok(ExecList { execs })
+}
+
+/// A session that ends meanwhile, or whose host does not answer, is left out.
+async fn of_all(runtime: &Arc<Inner>) -> Vec<ExecInfo> {
+    let mut asked = JoinSet::new();
+    for session in runtime.registry.all_living() {
+        asked.spawn(async move { tokio::time::timeout(INFO_PATIENCE, of(&session)).await });
+    }
+    asked.join_all().await.into_iter().flatten().flatten().flatten().collect()
+}
+
+async fn of(session: &Session) -> Result<Vec<ExecInfo>, Fault> {
+    match session.link.call(|req| ToHost::List { req }).await?.message {
+        FromHost::Execs { execs, .. } => Ok(execs),
+        other => Err(unexpected(session.id, &other)),
+    }
+}

@@ -1,0 +1,116 @@
+//! What `exec.stream` and `exec.attach` share: a host's flow, told as events.
+
+use std::sync::Arc;
+
+use trl_protocol::exec::{Encoding, Outcome, Stream, StreamReply};
+use trl_protocol::wire::FromHost;
+use trl_protocol::{Event, Fault};
+
+use super::run::nobody_waits;
+use crate::caller::{Caller, EventSink, Gone};
+use crate::link::{Flow, Item};
+use crate::output::Range;
+use crate::session::{Session, unexpected};
+use crate::text::TextStream;
+
+/// The events of one request, written as its encoding says.
+pub(super) struct Relay<'a, S> {
+    session: Arc<Session>,
+    events: &'a mut S,
+    encoding: Encoding,
+    texts: [TextStream; 2],
+}
+
+impl<'a, S: EventSink> Relay<'a, S> {
+    pub(super) fn new(session: Arc<Session>, events: &'a mut S, encoding: Encoding) -> Relay<'a, S> {
+        Relay { session, events, encoding, texts: Default::default() }
+    }
+
+    /// Tells everything that comes; returns with the outcome. If the client goes away,
+    /// the host is told that nobody listens, and the command goes on.
+    pub(super) async fn run(mut self, mut flow: Flow, caller: &Caller) -> Result<StreamReply, Fault> {
+        loop {
+            let item = tokio::select! {
+                item = flow.next() => item,
+                () = caller.gone() => return Err(nobody_waits()),
+            };
+            let step = match item {
+                Ok(Item::Output(range)) => {
+                    let told = self.output(&range).await;
+                    flow.accepted(range.bytes);
+                    told.map(|()| None)
+                }
+                Ok(Item::Message(message)) => self.message(message).await?,
+                Err(fault) => {
+                    self.rest().await.map_err(|Gone| nobody_waits())?;
+                    return Err(fault);
+                }
+            };
+            match step {
+                Ok(None) => {}
+                Ok(Some(reply)) => return Ok(reply),
+                Err(Gone) => return Err(nobody_waits()),
+            }
+        }
+    }
+
+    async fn message(&mut self, message: FromHost) -> Result<Result<Option<StreamReply>, Gone>, Fault> {
+        let told = match message {
+            FromHost::Started { exec, .. } => {
+                let exec_id = self.session.exec_id(exec);
+                self.events.send(Event::Started { exec_id }).await
+            }
+            FromHost::Gap { stream, from, to, .. } => self.gap(stream, from, to).await,
+            FromHost::Waiting { exec, prompt, .. } => {
+                let exec_id = self.session.exec_id(exec);
+                self.events.send(Event::Waiting { exec_id, prompt: &prompt }).await
+            }
+            FromHost::Done { exec, outcome, dropped, .. } => {
+                let told = self.rest().await;
+                return Ok(told.map(|()| Some(self.reply(exec, *outcome, dropped))));
+            }
+            FromHost::Fault { fault, .. } => return Err(fault),
+            other => return Err(unexpected(self.session.id, &other)),
+        };
+        Ok(told.map(|()| None))
+    }
+
+    async fn output(&mut self, range: &Range) -> Result<(), Gone> {
+        let Range { stream, offset, bytes } = range;
+        if self.encoding == Encoding::Base64 {
+            return self.events.send(Event::Bytes { stream: *stream, offset: *offset, bytes }).await;
+        }
+        for (offset, text) in self.texts[stream.index()].push(*offset, bytes).into_iter().flatten() {
+            self.events.send(Event::Text { stream: *stream, offset, text: &text }).await?;
+        }
+        Ok(())
+    }
+
+    async fn gap(&mut self, stream: Stream, from: u64, to: u64) -> Result<(), Gone> {
+        self.held(stream).await?;
+        self.events.send(Event::Gap { stream, from, to }).await
+    }
+
+    async fn rest(&mut self) -> Result<(), Gone> {
+        for stream in Stream::BOTH {
+            self.held(stream).await?;
+        }
+        Ok(())
+    }
+
+    async fn held(&mut self, stream: Stream) -> Result<(), Gone> {
+        match self.texts[stream.index()].finish() {
+            Some((offset, text)) => self.events.send(Event::Text { stream, offset, text: &text }).await,
+            None => Ok(()),
+        }
+    }
+
+    fn reply(&self, exec: u64, outcome: Outcome, dropped: [u64; 2]) -> StreamReply {
+        StreamReply {
+            exec_id: self.session.exec_id(exec),
+            outcome,
+            stdout_truncated: dropped[0] > 0,
+            stderr_truncated: dropped[1] > 0,
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! `session.…`
+
+pub(crate) mod create;
+pub(crate) mod destroy;
+pub(crate) mod info;
+pub(crate) mod list;
+pub(crate) mod restart;

@@ -1,0 +1,23 @@
+//! `session.info`
+
+use std::sync::Arc;
+
+use trl_protocol::session::{SessionInfo, SessionParams, SessionState};
+use trl_protocol::{Code, Fault};
+
+use crate::link::session_over;
+use crate::registry::Found;
+use crate::runtime::Inner;
+
+pub(crate) async fn perform(runtime: &Arc<Inner>, params: &SessionParams) -> Result<SessionInfo, Fault> {
+    match runtime.registry.find(&params.session_id)? {
+        Found::Living(session) => session.info().await,
+        Found::Creating(_, Some(info)) => Ok(*info),
+        Found::Creating(id, None) => {
+            Err(Fault::new(Code::SessionBusy, format!("session {id} is still being created")))
+        }
+        // What is known of a lost session helps to make another like it.
+        Found::Past { info, .. } if info.state == SessionState::Lost => Ok(*info),
+        Found::Past { end, info } => Err(session_over(info.session_id, &end)),
+    }
+}

@@ -1,0 +1,24 @@
+//! `session.list`: all hosts are asked at once.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use trl_protocol::session::{SessionInfo, SessionList};
+
+use crate::runtime::Inner;
+
+pub(crate) async fn perform(runtime: &Arc<Inner>) -> SessionList {
+    let mut sessions = living(runtime).await;
+    sessions.extend(runtime.registry.hostless());
+    sessions.sort_by(|a, b| (&a.created_at, a.session_id).cmp(&(&b.created_at, b.session_id)));
+    SessionList { sessions }
+}
+
+/// What the hosts say. One that ends meanwhile is left out.
+pub(crate) async fn living(runtime: &Arc<Inner>) -> Vec<SessionInfo> {
+    let mut asked = JoinSet::new();
+    for session in runtime.registry.all_living() {
+        asked.spawn(async move { session.info().await });
+    }
+    asked.join_all().await.into_iter().flatten().collect()
+}

@@ -1,0 +1,33 @@
+//! `system.info`: what this daemon is and can do.
+
+use trl_protocol::system::{LimitsInfo, SystemInfo};
+use trl_protocol::wire::HOST_PROTOCOL;
+use trl_protocol::{PROTOCOL_VERSION, Request, limits};
+
+use crate::runtime::Inner;
+use crate::shells::{self, Surroundings};
+
+pub(crate) fn perform(runtime: &Inner) -> SystemInfo {
+    let config = &runtime.config;
+    let around = Surroundings { path: config.env.get("PATH").map_or("", String::as_str), preferred: None };
+    SystemInfo {
+        version: config.version.clone(),
+        protocol_version: PROTOCOL_VERSION,
+        host_protocol_version: HOST_PROTOCOL,
+        pid: std::process::id(),
+        features: Request::METHODS.iter().map(|method| (*method).to_owned()).collect(),
+        shells: shells::installed(around),
+        limits: LimitsInfo {
+            max_sessions: config.max_sessions,
+            default_timeout_s: config.default_timeout_s,
+            max_output_bytes: config.max_output_bytes,
+            journal_bytes: config.journal_bytes,
+            max_line_bytes: limits::MAX_LINE_BYTES,
+            max_command_bytes: limits::MAX_COMMAND_BYTES,
+            max_stdin_bytes: limits::MAX_STDIN_BYTES,
+            max_idle_s: config.max_idle_s,
+            session_ttl_s: config.session_ttl_s,
+        },
+        isolation: Vec::new(),
+    }
+}

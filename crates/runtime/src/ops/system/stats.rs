@@ -1,0 +1,23 @@
+//! `system.stats`
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use trl_protocol::system::Stats;
+
+use crate::ops::session::list;
+use crate::runtime::Inner;
+use crate::usage;
+
+pub(crate) async fn perform(runtime: &Arc<Inner>) -> Stats {
+    let sessions = list::living(runtime).await;
+    Stats {
+        active_sessions: runtime.registry.count(),
+        total_commands_run: runtime.commands.load(Ordering::Relaxed),
+        uptime_s: runtime.started.elapsed().as_secs_f64(),
+        memory_rss_bytes: usage::memory_rss_bytes(),
+        open_fds: usage::open_fds(),
+        running_commands: sessions.iter().filter(|session| session.running.is_some()).count(),
+        connections: runtime.connections(),
+    }
+}

@@ -1,0 +1,263 @@
+//! Which sessions there are, by id and by name, and which there were.
+//!
+//! A session is entered before its host starts and leaves when its host does. Names
+//! are unique among the living; the dead are remembered for a while, so that a client
+//! is told that its session ended rather than that it never was.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use trl_protocol::request::nearest;
+use trl_protocol::session::{SessionInfo, SessionState};
+use trl_protocol::{Code, ExecId, Fault, SessionId};
+
+use crate::link::{End, session_over};
+use crate::session::Session;
+
+/// Sessions that are over and still remembered.
+const REMEMBERED: usize = 1000;
+
+#[derive(Debug)]
+enum Slot {
+    /// Its host is being started.
+    Creating(Option<Box<SessionInfo>>),
+    Living(Arc<Session>),
+}
+
+/// A session that is over.
+#[derive(Debug, Clone)]
+struct Past {
+    id: SessionId,
+    name: Option<String>,
+    end: End,
+    info: SessionInfo,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    slots: HashMap<SessionId, Slot>,
+    names: HashMap<String, SessionId>,
+    past: VecDeque<Past>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Registry {
+    max_sessions: usize,
+    tables: Mutex<Tables>,
+}
+
+/// What an id or a name stands for.
+#[derive(Debug, Clone)]
+pub(crate) enum Found {
+    Living(Arc<Session>),
+    Creating(SessionId, Option<Box<SessionInfo>>),
+    Past { end: End, info: Box<SessionInfo> },
+}
+
+impl Registry {
+    pub(crate) fn new(max_sessions: usize) -> Registry {
+        Registry { max_sessions, tables: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place for a new session; dropped, the place is free again.
+    pub(crate) fn reserve(self: &Arc<Self>, name: Option<&str>, id: SessionId) -> Result<Reservation, Fault> {
+        let mut tables = self.lock();
+        if tables.slots.len() >= self.max_sessions {
+            let limit = self.max_sessions;
+            return Err(Fault::new(
+                Code::MaxSessionsReached,
+                format!(
+                    "there are already {limit} sessions, as many as this daemon allows; \
+                     end one with session.destroy, or start the daemon with a larger TRL_MAX_SESSIONS"
+                ),
+            )
+            .with_details(serde_json::json!({ "max_sessions": limit })));
+        }
+        if let Some(holder) = name.and_then(|name| tables.names.get(name)) {
+            let name = name.unwrap_or_default();
+            return Err(Fault::invalid(format!(
+                "param `name`: {name:?} is the name of session {holder}; choose another, or end that one"
+            ))
+            .with_details(serde_json::json!({ "field": "name", "session_id": holder })));
+        }
+        tables.slots.insert(id, Slot::Creating(None));
+        if let Some(name) = name {
+            tables.names.insert(name.to_owned(), id);
+        }
+        Ok(Reservation { registry: Arc::clone(self), id, name: name.map(str::to_owned), done: false })
+    }
+
+    /// An id that no session has or had.
+    pub(crate) fn is_free(&self, id: SessionId) -> bool {
+        let tables = self.lock();
+        !tables.slots.contains_key(&id) && tables.past.iter().all(|past| past.id != id)
+    }
+
+    /// Enters a session whose host was found alive.
+    pub(crate) fn adopt(&self, session: Arc<Session>) {
+        let mut tables = self.lock();
+        if let Some(name) = &session.name {
+            tables.names.insert(name.clone(), session.id);
+        }
+        tables.slots.insert(session.id, Slot::Living(session));
+    }
+
+    /// Moves a session to those that are over. False if it was there no more.
+    pub(crate) fn remove(&self, session: &Session, end: End) -> bool {
+        let mut tables = self.lock();
+        if tables.slots.remove(&session.id).is_none() {
+            return false;
+        }
+        tables.free_name(session.name.as_deref(), session.id);
+        let state = match end {
+            End::Ended { .. } => SessionState::Terminated,
+            End::Lost => SessionState::Lost,
+        };
+        let info = SessionInfo { state, pid: None, running: None, queued: 0, ..session.last_info() };
+        tables.past.push_back(Past { id: session.id, name: session.name.clone(), end, info });
+        if tables.past.len() > REMEMBERED {
+            tables.past.pop_front();
+        }
+        true
+    }
+
+    /// Makes a lost session one that is over for good; false if there is no such lost one.
+    pub(crate) fn bury(&self, id: SessionId, reason: &str) -> bool {
+        let mut tables = self.lock();
+        let lost = tables.past.iter_mut().find(|past| past.id == id && past.end == End::Lost);
+        let Some(past) = lost else { return false };
+        past.end = End::Ended { reason: reason.to_owned() };
+        past.info.state = SessionState::Terminated;
+        true
+    }
+
+    /// By id or by name; the living come before the dead.
+    pub(crate) fn find(&self, named: &str) -> Result<Found, Fault> {
+        let tables = self.lock();
+        let id = named.parse().ok().or_else(|| tables.names.get(named).copied());
+        match id.and_then(|id| tables.slots.get(&id).map(|slot| (id, slot))) {
+            Some((_, Slot::Living(session))) => return Ok(Found::Living(Arc::clone(session))),
+            Some((id, Slot::Creating(info))) => return Ok(Found::Creating(id, info.clone())),
+            None => {}
+        }
+        let is_meant = |past: &&Past| Some(past.id) == id || past.name.as_deref() == Some(named);
+        match tables.past.iter().rev().find(is_meant) {
+            Some(past) => Ok(Found::Past { end: past.end.clone(), info: Box::new(past.info.clone()) }),
+            None => Err(tables.unknown(named)),
+        }
+    }
+
+    /// A session that can be spoken to.
+    pub(crate) fn living(&self, named: &str) -> Result<Arc<Session>, Fault> {
+        match self.find(named)? {
+            Found::Living(session) => Ok(session),
+            Found::Creating(id, _) => {
+                Err(Fault::new(Code::SessionBusy, format!("session {id} is still being created")))
+            }
+            Found::Past { end, info } => Err(session_over(info.session_id, &end)),
+        }
+    }
+
+    /// The session of a command, and the command's number there.
+    pub(crate) fn of_exec(&self, written: &str) -> Result<(Arc<Session>, u64), Fault> {
+        let unknown = |message: String| {
+            Fault::new(Code::ExecNotFound, message).with_details(serde_json::json!({ "exec_id": written }))
+        };
+        let exec: ExecId = written.parse().map_err(|_| {
+            let shown: String = written.chars().take(80).collect();
+            unknown(format!("there is no command {shown:?}; ids look like e-0123abcd-1"))
+        })?;
+        let session = self.living(&exec.session.to_string()).map_err(|fault| match fault.code {
+            Code::SessionNotFound => {
+                unknown(format!("there is no command {exec}: this daemon has no session {}", exec.session))
+            }
+            _ => fault,
+        })?;
+        Ok((session, exec.number))
+    }
+
+    pub(crate) fn all_living(&self) -> Vec<Arc<Session>> {
+        let tables = self.lock();
+        let living = tables.slots.values().filter_map(|slot| match slot {
+            Slot::Living(session) => Some(Arc::clone(session)),
+            Slot::Creating(_) => None,
+        });
+        living.collect()
+    }
+
+    /// What is known of sessions that have no host: not yet, or lost.
+    pub(crate) fn hostless(&self) -> Vec<SessionInfo> {
+        let tables = self.lock();
+        let creating = tables.slots.values().filter_map(|slot| match slot {
+            Slot::Creating(info) => info.as_deref().cloned(),
+            Slot::Living(_) => None,
+        });
+        let lost = tables.past.iter().filter(|past| past.end == End::Lost).map(|past| past.info.clone());
+        creating.chain(lost).collect()
+    }
+
+    /// Sessions that live or are about to.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().slots.len()
+    }
+}
+
+impl Tables {
+    fn free_name(&mut self, name: Option<&str>, id: SessionId) {
+        if let Some(name) = name {
+            if self.names.get(name) == Some(&id) {
+                self.names.remove(name);
+            }
+        }
+    }
+
+    fn unknown(&self, named: &str) -> Fault {
+        let ids: HashSet<String> = self.slots.keys().map(SessionId::to_string).collect();
+        let known = self.names.keys().map(String::as_str).chain(ids.iter().map(String::as_str));
+        let hint = match nearest(named, known) {
+            Some(near) => format!("did you mean {near:?}?"),
+            None => "session.list tells which there are".to_owned(),
+        };
+        let shown: String = named.chars().take(80).collect();
+        Fault::new(Code::SessionNotFound, format!("there is no session {shown:?}; {hint}"))
+            .with_details(serde_json::json!({ "session_id": shown }))
+    }
+}
+
+/// A place among the sessions that is not yet filled.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    registry: Arc<Registry>,
+    pub(crate) id: SessionId,
+    name: Option<String>,
+    done: bool,
+}
+
+impl Reservation {
+    /// What `session.list` tells until the host answers.
+    pub(crate) fn describe(&self, info: SessionInfo) {
+        self.registry.lock().slots.insert(self.id, Slot::Creating(Some(Box::new(info))));
+    }
+
+    pub(crate) fn fill(mut self, session: Arc<Session>) {
+        self.done = true;
+        self.registry.lock().slots.insert(self.id, Slot::Living(session));
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if !self.done {
+            let mut tables = self.registry.lock();
+            tables.slots.remove(&self.id);
+            tables.free_name(self.name.as_deref(), self.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,245 @@
+//! The daemon's sessions as one thing: started, counted, ended.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use trl_protocol::{Code, Fault, SessionId};
+
+use crate::config::Config;
+use crate::host_process::HostProcess;
+use crate::link::{End, Greeted, Line};
+use crate::mailroom::Mailroom;
+use crate::private_dir::{DirError, make_private};
+use crate::registry::Registry;
+use crate::session::{Places, Session};
+use crate::{adoption, ops};
+
+/// How long sessions that are being created may take to settle when the daemon ends.
+const SETTLE: Duration = Duration::from_secs(5);
+/// Longest path of a Unix socket that every system takes.
+const MAX_SOCKET_PATH: usize = 103;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Dir(#[from] DirError),
+    #[error(
+        "{path} is too long for sockets in it ({MAX_SOCKET_PATH} bytes at most); choose a shorter TRL_HOME"
+    )]
+    PathTooLong { path: PathBuf },
+}
+
+/// Somebody asked the daemon to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stop {
+    pub keep_sessions: bool,
+}
+
+/// Owns the connections to all session hosts. Clones are handles to the same one.
+#[derive(Debug, Clone)]
+pub struct Runtime(pub(crate) Arc<Inner>);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) config: Config,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) started: Instant,
+    pub(crate) commands: AtomicU64,
+    pub(crate) mailroom: Mailroom,
+    connections: AtomicUsize,
+    connection_ids: AtomicU64,
+    stop: watch::Sender<Option<Stop>>,
+    settled: watch::Sender<()>,
+}
+
+impl Runtime {
+    /// Makes the directories and adopts every host that is alive.
+    pub async fn start(config: Config) -> Result<Runtime, StartError> {
+        let hosts = config.runtime_dir.join("hosts");
+        let longest = hosts.join(format!("{}.sock", SessionId(0)));
+        if longest.as_os_str().len() > MAX_SOCKET_PATH {
+            return Err(StartError::PathTooLong { path: hosts });
+        }
+        make_private(&config.runtime_dir)?;
+        make_private(&config.state_dir)?;
+        make_private(&hosts)?;
+        make_private(&config.state_dir.join("sessions"))?;
+        let runtime = Runtime(Arc::new(Inner {
+            registry: Arc::new(Registry::new(config.max_sessions)),
+            mailroom: Mailroom::new(config.mail_dir.clone()),
+            config,
+            started: Instant::now(),
+            commands: AtomicU64::new(0),
+            connections: AtomicUsize::new(0),
+            connection_ids: AtomicU64::new(1),
+            stop: watch::Sender::new(None),
+            settled: watch::Sender::new(()),
+        }));
+        adoption::adopt_all(&runtime.0).await;
+        Ok(runtime)
+    }
+
+    /// Resolves when a request asks the daemon to end.
+    pub async fn stop_requested(&self) -> Stop {
+        let mut stop = self.0.stop.subscribe();
+        let asked = stop.wait_for(Option::is_some).await;
+        asked.ok().and_then(|stop| *stop).unwrap_or(Stop { keep_sessions: false })
+    }
+
+    /// From now on requests are refused.
+    pub fn refuse(&self, stop: Stop) {
+        self.0.request_stop(stop);
+    }
+
+    /// Ends every session, all at once, or leaves them all to the next daemon: then true.
+    pub async fn end(&self) -> bool {
+        let stop = *self.0.stop.borrow();
+        let keep = stop.map_or(self.0.config.keep_sessions, |stop| stop.keep_sessions);
+        if keep {
+            tracing::info!(sessions = self.0.registry.count(), "sessions are left to the next daemon");
+            return true;
+        }
+        let mut settled = self.0.settled.subscribe();
+        let deadline = tokio::time::Instant::now() + SETTLE;
+        let mut ending = JoinSet::new();
+        loop {
+            for session in self.0.registry.all_living() {
+                ending.spawn(async move { ops::session::destroy::end(&session, false).await });
+            }
+            while let Some(ended) = ending.join_next().await {
+                if let Ok(Err(fault)) = ended {
+                    tracing::warn!(code = %fault.code, message = %fault.message, "a session did not end");
+                }
+            }
+            // A session that was being created when its turn came is ended in the next round.
+            let done = self.0.registry.count() == 0;
+            if done || tokio::time::timeout_at(deadline, settled.changed()).await.is_err() {
+                adoption::clear(&self.0, Duration::ZERO);
+                return false;
+            }
+        }
+    }
+
+    /// Counts a client's connection for `system.stats` until the guard is dropped.
+    pub fn connected(&self) -> Connected {
+        self.0.connections.fetch_add(1, Ordering::Relaxed);
+        let id = self.0.connection_ids.fetch_add(1, Ordering::Relaxed);
+        Connected { inner: Arc::clone(&self.0), id }
+    }
+
+    /// Puts the mail away in order; to be called when no request is under way any more.
+    pub async fn close_mail(&self) {
+        self.0.mailroom.close().await;
+    }
+}
+
+/// One client's connection.
+#[derive(Debug)]
+pub struct Connected {
+    inner: Arc<Inner>,
+    id: u64,
+}
+
+impl Connected {
+    /// Unlike any other connection's of this daemon.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The client is gone, and whatever it asked from now on would know so: the agent that
+    /// it spoke for is no longer there through it.
+    pub async fn over(self) {
+        self.inner.mailroom.connection_closed(self.id).await;
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.inner.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Inner {
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn request_stop(&self, stop: Stop) {
+        // The first word holds: what it promised about the sessions must stay true.
+        self.stop.send_if_modified(|current| {
+            let first = current.is_none();
+            current.get_or_insert(stop);
+            first
+        });
+    }
+
+    /// Resolves when the daemon is about to end.
+    pub(crate) async fn stopping(&self) {
+        // The sender is ours, so there is always a last word.
+        let _ = self.stop.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// Refuses work once the daemon is about to end.
+    pub(crate) fn check_open(&self) -> Result<(), Fault> {
+        match *self.stop.borrow() {
+            None => Ok(()),
+            Some(_) => Err(Fault::new(
+                Code::ShuttingDown,
+                "the daemon is shutting down; connect again when it is back",
+            )),
+        }
+    }
+
+    pub(crate) fn places(&self, id: SessionId) -> Places {
+        Places {
+            socket: self.config.runtime_dir.join("hosts").join(format!("{id}.sock")),
+            state_dir: self.config.state_dir.join("sessions").join(id.to_string()),
+        }
+    }
+
+    /// Makes a session of a host that answered, and keeps watch over its connection.
+    /// `enter` puts it into the registry before anything can happen to it.
+    pub(crate) fn take_over(
+        self: &Arc<Self>,
+        greeted: Greeted,
+        process: HostProcess,
+        enter: impl FnOnce(Arc<Session>),
+    ) -> io::Result<Arc<Session>> {
+        let info = greeted.session.clone();
+        let places = self.places(info.session_id);
+        let (link, line) = Line::new(greeted)?;
+        let session = Arc::new(Session::new(info, link, process, places));
+        enter(Arc::clone(&session));
+        let inner = Arc::clone(self);
+        let watched = Arc::clone(&session);
+        tokio::spawn(async move { line.run(|end| inner.session_over(&watched, end)).await });
+        Ok(session)
+    }
+
+    /// The connection to a host is over.
+    fn session_over(&self, session: &Session, end: &End) {
+        let id = session.id;
+        match end {
+            End::Ended { reason } => {
+                tracing::info!(session = %id, reason, "a session ended");
+                session.places.remove_all();
+            }
+            End::Lost => {
+                tracing::warn!(session = %id, host_pid = session.process.pid, "a session is lost: its host is gone");
+                tokio::spawn(adoption::remove_if_dead(session.places.clone()));
+            }
+        }
+        self.registry.remove(session, end.clone());
+        self.settle();
+    }
+
+    /// A session has been created, has failed to be, or is over.
+    pub(crate) fn settle(&self) {
+        self.settled.send_replace(());
+    }
+}

@@ -1,0 +1,87 @@
+//! A new daemon and what an earlier one left.
+
+mod fake_host;
+
+use std::time::{Duration, SystemTime};
+
+use fake_host::{FakeHost, Home, ID, adopted, ask, exists, info};
+use serde_json::json;
+use tokio::net::UnixListener;
+use trl_protocol::session::SessionState;
+use trl_protocol::wire::{FromHost, HOST_PROTOCOL, ToHost};
+use trl_protocol::{Code, Reply, SessionId};
+use trl_runtime::Runtime;
+
+#[tokio::test]
+async fn a_living_host_is_adopted() {
+    let (_home, runtime, mut host) = adopted().await;
+    let listed = tokio::spawn({
+        let runtime = runtime.clone();
+        async move { ask(&runtime, "session.list", json!(null)).await }
+    });
+    let Some(ToHost::Session { req }) = host.hear().await else { panic!("the host is asked") };
+    host.say(&FromHost::Session { req, session: Box::new(info(ID)) }).await;
+    let Ok(Reply::Sessions(list)) = listed.await.unwrap() else { panic!("a list") };
+    assert_eq!(list.sessions, [info(ID)]);
+}
+
+#[tokio::test]
+async fn a_dead_hosts_socket_is_removed_and_nothing_else() {
+    let home = Home::new();
+    let dead = SessionId(1);
+    drop(UnixListener::bind(home.socket(dead)).unwrap());
+    let stranger = home.hosts().join("not-a-session.sock");
+    drop(UnixListener::bind(&stranger).unwrap());
+    std::fs::create_dir_all(home.state_dir(dead)).unwrap();
+    let old = SessionId(2);
+    std::fs::create_dir_all(home.state_dir(old)).unwrap();
+    let long_ago = SystemTime::now() - Duration::from_secs(3 * 86_400);
+    std::fs::File::open(home.state_dir(old)).unwrap().set_modified(long_ago).unwrap();
+
+    Runtime::start(home.config()).await.unwrap();
+    assert!(!exists(&home.socket(dead)));
+    assert!(exists(&stranger));
+    assert!(exists(&home.state_dir(dead)), "what it kept may still be wanted");
+    assert!(!exists(&home.state_dir(old)));
+}
+
+#[tokio::test]
+async fn a_host_of_a_later_version_is_left_alone() {
+    let home = Home::new();
+    let listener = UnixListener::bind(home.socket(ID)).unwrap();
+    let (runtime, mut host) =
+        tokio::join!(Runtime::start(home.config()), FakeHost::accept_as(&listener, HOST_PROTOCOL + 1));
+    assert_eq!(host.hear().await, None, "the connection is closed without a word");
+    assert!(exists(&home.socket(ID)));
+    let fault = ask(&runtime.unwrap(), "session.info", json!({ "session_id": ID })).await.unwrap_err();
+    assert_eq!(fault.code, Code::SessionNotFound);
+}
+
+#[tokio::test]
+async fn a_session_ends_when_its_host_says_so_and_is_lost_when_it_does_not() {
+    for (said, state) in [(true, SessionState::Terminated), (false, SessionState::Lost)] {
+        let (home, runtime, mut host) = adopted().await;
+        std::fs::create_dir_all(home.state_dir(ID)).unwrap();
+        let running = tokio::spawn({
+            let runtime = runtime.clone();
+            async move { ask(&runtime, "exec.run", json!({ "session_id": "fake", "command": "x" })).await }
+        });
+        host.hear_run().await;
+        if said {
+            host.say(&FromHost::Ended { req: 0, reason: "idle".into() }).await;
+        }
+        drop(host);
+        let fault = running.await.unwrap().unwrap_err();
+        assert_eq!(fault.code, Code::SessionTerminated);
+        assert_eq!(exists(&home.state_dir(ID)), !said, "a lost session's remains are kept");
+        match (ask(&runtime, "session.info", json!({ "session_id": "fake" })).await, state) {
+            (Ok(Reply::Session(info)), SessionState::Lost) => assert_eq!(info.state, state),
+            (Err(fault), SessionState::Terminated) => assert!(fault.message.contains("idle")),
+            other => panic!("{other:?}"),
+        }
+        if !said {
+            ask(&runtime, "session.destroy", json!({ "session_id": ID })).await.unwrap();
+            assert!(!exists(&home.state_dir(ID)));
+        }
+    }
+}

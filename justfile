@@ -1,0 +1,33 @@
+# The recipes are what scripts/test does, one at a time. `just` itself is optional.
+
+# Everything, as CI runs it
+test:
+    ./scripts/test
+
+fmt:
+    cargo fmt
+
+lint:
+    cargo fmt --check
+    cargo clippy --workspace --all-targets -- -D warnings
+
+doc:
+    RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --workspace
+
+# Tests whose name contains FILTER
+tests FILTER="":
+    cargo nextest run --workspace {{ FILTER }}
+
+deny:
+    cargo deny check
+
+# Write docs/cli.md anew from the definitions
+manual:
+    UPDATE=1 cargo nextest run -p trl manual
+
+# Write docs/contract/protocol.json anew from the types
+contract:
+    UPDATE=1 cargo nextest run -p trl-protocol contract
+
+run *ARGS:
+    cargo run --release -- {{ ARGS }}
