@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use trl_mail::clock::SystemClock;
 use trl_mail::presence::SystemProcesses;
-use trl_mail::relay::{EmbeddedLimits, EmbeddedRelay};
+use trl_mail::relay::{EmbeddedLimits, EmbeddedRelay, Relay};
 use trl_mail::steps::Steps;
 use trl_mail::{Mail, MailConfig, MailError};
 use trl_protocol::Fault;
@@ -65,10 +65,10 @@ impl Mailroom {
 
 fn open_in(dir: &Path) -> Result<Mail, Fault> {
     make_private(dir).map_err(|error| Fault::internal(format!("mail cannot be opened: {error}")))?;
-    let open = || -> Result<Mail, MailError> {
+    let relay = || -> Result<Arc<dyn Relay>, MailError> {
         let relay = EmbeddedRelay::open(&dir.join("relay"), EmbeddedLimits::default(), Steps::default())?;
-        let config = MailConfig::new(dir.to_owned());
-        Mail::open(config, Arc::new(SystemClock), Arc::new(SystemProcesses), Arc::new(relay))
+        Ok(Arc::new(relay))
     };
-    open().map_err(Fault::from)
+    let config = MailConfig::new(dir.to_owned());
+    Mail::open_with(config, Arc::new(SystemClock), Arc::new(SystemProcesses), relay).map_err(Fault::from)
 }

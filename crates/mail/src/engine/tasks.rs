@@ -50,8 +50,19 @@ impl Mail {
         processes: Arc<dyn Processes>,
         relay: Arc<dyn Relay>,
     ) -> Result<Mail, MailError> {
+        Mail::open_with(config, clock, processes, || Ok(relay))
+    }
+
+    /// The same with a relay whose own state lies under the same lock: it is opened only by the owner.
+    pub fn open_with(
+        config: MailConfig,
+        clock: Arc<dyn Clock>,
+        processes: Arc<dyn Processes>,
+        relay: impl FnOnce() -> Result<Arc<dyn Relay>, MailError>,
+    ) -> Result<Mail, MailError> {
         let runtime = Handle::try_current().map_err(|_| MailError::NoRuntime)?;
         let lock = OwnerLock::take(&config.dir)?;
+        let relay = relay()?;
         let path = config.dir.join("mail.db");
         let database = open_database(&path)?;
         prepare(&database, &path.display().to_string())?;
