@@ -29,5 +29,9 @@ manual:
 contract:
     UPDATE=1 cargo nextest run -p trl-protocol contract
 
+# Figures beside their floors, measured in one run (docs/benchmarks.md)
+bench *ARGS:
+    cargo bench -p trl --bench engine -- {{ ARGS }}
+
 run *ARGS:
     cargo run --release -- {{ ARGS }}

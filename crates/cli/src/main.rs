@@ -29,6 +29,10 @@ use crate::failure::{Failure, Result};
 use crate::output::Output;
 
 fn main() -> ExitCode {
+    // A host starts with each session: it does not wait for the whole command line to be built.
+    if std::env::args_os().nth(1).is_some_and(|verb| verb == "host") && std::env::args_os().len() == 2 {
+        return trl_host::run();
+    }
     let args = args::with_implied_serve(std::env::args_os().collect());
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,

@@ -90,10 +90,10 @@ fn held(file: &mut File) -> io::Result<LockError> {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        if is_at(&self.file, &self.path).unwrap_or(false) {
-            if let Err(error) = fs::remove_file(&self.path) {
-                tracing::warn!(path = %self.path.display(), %error, "a lock file could not be removed");
-            }
+        if is_at(&self.file, &self.path).unwrap_or(false)
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "a lock file could not be removed");
         }
     }
 }

@@ -137,10 +137,8 @@ impl Listener {
         let Listener { listener, bound, claim } = self;
         drop(listener);
         let is_ours = claim.path.symlink_metadata().is_ok_and(|meta| (meta.dev(), meta.ino()) == bound);
-        if is_ours {
-            if let Err(error) = fs::remove_file(&claim.path) {
-                tracing::warn!(path = %claim.path.display(), %error, "the socket could not be removed");
-            }
+        if is_ours && let Err(error) = fs::remove_file(&claim.path) {
+            tracing::warn!(path = %claim.path.display(), %error, "the socket could not be removed");
         }
         claim.lock.announce_end();
         claim

@@ -30,9 +30,10 @@ impl Host {
     }
 
     fn spawn_beside(&mut self, number: u64) -> std::io::Result<i32> {
-        let prelude = match &self.baseline {
-            Some(baseline) => self.snapshot.differs_from(baseline).definitions(),
-            None => String::new(),
+        let dialect = dialect::of(self.spec.dialect);
+        let prelude = match self.has_snapshot {
+            true => self.snapshot.definitions(&self.spec.env, |entry| dialect.guard(entry)),
+            false => String::new(),
         };
         let prelude = Held::new(prelude.as_bytes())?;
         let Some(exec) = self.execs.get_mut(&number) else { return Err(std::io::ErrorKind::NotFound.into()) };
@@ -46,7 +47,6 @@ impl Host {
             }
             Input::Open { read, .. } => read.take().map_or_else(Stdio::null, Stdio::from),
         };
-        let dialect = dialect::of(self.spec.dialect);
         let dir = exec.spec.working_dir.as_deref().unwrap_or(&self.cwd);
         let mut command = Command::new(&self.spec.shell_path);
         command

@@ -1,7 +1,7 @@
 //! The host's state and its one loop: wait, turn what is ready into events, handle
 //! them in order.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -30,6 +30,8 @@ pub(crate) enum Stage {
     Dead,
     /// Reading its first line, then the scripts that restore its state.
     Starting {
+        /// Whether the state of the shell before it is to be restored.
+        restore: bool,
         scripts: VecDeque<String>,
         #[expect(dead_code, reason = "held open while the shell reads it")]
         current: Option<Held>,
@@ -56,13 +58,23 @@ pub(crate) enum Stage {
     Settling(Settling),
 }
 
+/// Why the shell prints its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A command may have changed it.
+    AfterCommand,
+    /// Nothing has changed; the history gets what it lacks.
+    History,
+    /// A fresh shell shows what the last state is to be compared with.
+    Baseline,
+}
+
 #[derive(Debug)]
 pub(crate) struct Settling {
     pub(crate) script: Held,
     pub(crate) dump: Held,
     pub(crate) uncovered: bool,
-    /// After a command, not after a start.
-    pub(crate) after_command: bool,
+    pub(crate) purpose: Purpose,
 }
 
 #[derive(Debug)]
@@ -73,14 +85,17 @@ pub(crate) struct Host {
     /// When an engine line that is not a command must be done.
     pub(crate) stage_deadline: Option<Instant>,
     pub(crate) execs: BTreeMap<u64, Exec>,
+    /// Commands that something may still come from; the others are only kept.
+    pub(crate) active: BTreeSet<u64>,
     pub(crate) queue: VecDeque<u64>,
     /// Who waits for a new shell, until this one has printed its state.
     pub(crate) restarts_asked: Vec<Requester>,
     pub(crate) next_number: u64,
     pub(crate) journal: Journal,
     pub(crate) caps: Caps,
-    pub(crate) baseline: Option<Snapshot>,
     pub(crate) snapshot: Snapshot,
+    /// The snapshot is one that the shell has printed.
+    pub(crate) has_snapshot: bool,
     pub(crate) cwd: String,
     pub(crate) last_status: i32,
     /// Commands that left the state alone and are not in the shell's history yet.
@@ -127,8 +142,9 @@ impl Host {
     /// wrong is told to the daemon as a fault.
     pub(crate) fn create(first: UnixStream) -> io::Result<Host> {
         let mut link = Link::new(first);
+        let mut buffer = vec![0; 64 * 1024];
         let spec = loop {
-            match link.receive()?.into_iter().next() {
+            match link.receive(&mut buffer)?.into_iter().next() {
                 Some(ToHost::Hello { create: Some(spec), .. }) => break spec,
                 Some(_) => return Err(io::ErrorKind::InvalidData.into()),
                 None => {}
@@ -169,15 +185,16 @@ impl Host {
         Ok(Host {
             shell: Some(shell),
             stage_deadline: Some(now + crate::engine::PATIENCE),
-            stage: Stage::Starting { scripts: VecDeque::new(), current: None },
+            stage: Stage::Starting { restore: false, scripts: VecDeque::new(), current: None },
             execs: BTreeMap::new(),
+            active: BTreeSet::new(),
             queue: VecDeque::new(),
             restarts_asked: Vec::new(),
             next_number: 1,
             journal,
             caps,
-            baseline: None,
             snapshot: Snapshot::default(),
+            has_snapshot: false,
             cwd: spec.working_dir.clone(),
             last_status: 0,
             unrecorded: Vec::new(),
@@ -244,12 +261,12 @@ impl Host {
                 add(Source::Control, shell.control.as_fd(), PollFlags::OUT);
             }
         }
-        for (number, exec) in &self.execs {
+        for (number, exec) in self.active_execs() {
             for stream in Stream::BOTH {
                 if let Some(output) = &exec.outputs[stream.index()]
                     && !self.is_held_back(exec, stream)
                 {
-                    add(Source::Output(*number, stream), output.read.as_fd(), PollFlags::IN);
+                    add(Source::Output(number, stream), output.read.as_fd(), PollFlags::IN);
                 }
             }
             let stopping = exec.running().and_then(|running| running.stopping.as_ref());
@@ -259,7 +276,7 @@ impl Host {
             if let Input::Open { write: Some(write), pending, .. } = &exec.input
                 && !pending.is_empty()
             {
-                add(Source::Input(*number), write.as_fd(), PollFlags::OUT);
+                add(Source::Input(number), write.as_fd(), PollFlags::OUT);
             }
         }
         for process in self.ending.iter().flat_map(|ending| &ending.watched) {
@@ -304,7 +321,7 @@ impl Host {
 
     /// The earliest moment at which something is due.
     fn next_deadline(&self) -> Option<Instant> {
-        let execs = self.execs.values().filter_map(|exec| match &exec.phase {
+        let execs = self.active_execs().filter_map(|(_, exec)| match &exec.phase {
             Phase::Queued { until } => Some(*until),
             Phase::Running(running) => match &running.stopping {
                 Some(stopping) => Some(stopping.next),
@@ -321,9 +338,13 @@ impl Host {
         execs.chain(session.into_iter().flatten()).min()
     }
 
+    pub(crate) fn active_execs(&self) -> impl Iterator<Item = (u64, &Exec)> {
+        self.active.iter().filter_map(|number| self.execs.get(number).map(|exec| (*number, exec)))
+    }
+
     /// When this session has been unused, or has lived, for too long. Never while a command runs.
     pub(crate) fn idle_deadline(&self) -> Option<Instant> {
-        let busy = self.ending.is_some() || self.execs.values().any(|exec| exec.outcome().is_none());
+        let busy = self.ending.is_some() || self.active_execs().any(|(_, exec)| exec.outcome().is_none());
         if busy {
             return None;
         }
@@ -357,7 +378,7 @@ impl Host {
         if !ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
             return;
         }
-        match link.receive() {
+        match link.receive(&mut self.buffer) {
             Ok(messages) => {
                 for message in messages {
                     self.on_message(id, message);

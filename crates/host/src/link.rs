@@ -13,7 +13,6 @@ use trl_protocol::fault::Fault;
 use trl_protocol::frame::{self, Frame};
 use trl_protocol::wire::{FromHost, ToHost};
 
-const READ_BYTES: usize = 64 * 1024;
 /// A buffer that grew past this is given back once it is empty.
 const KEEP_BYTES: usize = 256 * 1024;
 
@@ -31,21 +30,19 @@ impl Link {
         Link { stream, input: Vec::new(), out: Vec::new(), sent: 0, greeted: false }
     }
 
-    /// What has arrived whole. `Err`: the connection is over.
-    pub fn receive(&mut self) -> io::Result<Vec<ToHost>> {
-        let start = self.input.len();
-        self.input.resize(start + READ_BYTES, 0);
-        let read = match self.stream.read(&mut self.input[start..]) {
+    /// What has arrived whole, read through `buffer`. `Err`: the connection is over.
+    pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Vec<ToHost>> {
+        match self.stream.read(buffer) {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(read) => Ok(read),
+            Ok(read) => {
+                self.input.extend_from_slice(&buffer[..read]);
+                self.split()
+            }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                Ok(0)
+                Ok(Vec::new())
             }
             Err(error) => Err(error),
-        };
-        self.input.truncate(start + *read.as_ref().unwrap_or(&0));
-        read?;
-        self.split()
+        }
     }
 
     fn split(&mut self) -> io::Result<Vec<ToHost>> {

@@ -10,9 +10,10 @@ use trl_protocol::ids::ExecId;
 use trl_protocol::limits;
 use trl_protocol::wire::{FromHost, INITIAL_CREDIT, Mode, RunSpec, ToHost};
 
-use crate::engine::{End, open_input};
+use crate::engine::open_input;
 use crate::exec::{Exec, Input, Phase, Requester, Why};
 use crate::host::{Host, timestamp};
+use crate::outcome::End;
 use crate::streams::Subscription;
 
 /// Ids of writes that are remembered per command.
@@ -123,6 +124,7 @@ impl Host {
         })?;
         let (background, mode) = (exec.spec.background, exec.spec.mode);
         self.execs.insert(number, exec);
+        self.active.insert(number);
         if mode == Mode::Stream {
             self.subscriptions.push(Subscription {
                 link: requester.link,

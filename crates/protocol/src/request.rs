@@ -113,11 +113,11 @@ fn bad_params(method: &str, path: &str, problem: &str) -> Fault {
                 .with_details(serde_json::json!({ "field": unknown }));
         }
     }
-    if problem.starts_with("missing field") {
-        if let Some(missing) = quoted(problem).first() {
-            return Fault::invalid(format!("{method} needs the param `{missing}`"))
-                .with_details(serde_json::json!({ "field": missing }));
-        }
+    if problem.starts_with("missing field")
+        && let Some(missing) = quoted(problem).first()
+    {
+        return Fault::invalid(format!("{method} needs the param `{missing}`"))
+            .with_details(serde_json::json!({ "field": missing }));
     }
     Fault::invalid(format!("param `{path}` of {method}: {problem}"))
         .with_details(serde_json::json!({ "field": path }))

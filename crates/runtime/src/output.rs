@@ -40,11 +40,11 @@ pub(crate) struct Source {
 
 /// Adds `bytes` to the ranges, to the last one if they go on where it ends.
 pub(crate) fn append(ranges: &mut Vec<Range>, stream: Stream, offset: u64, bytes: &[u8]) {
-    if let Some(last) = ranges.iter_mut().rev().find(|range| range.stream == stream) {
-        if last.offset + last.bytes.len() as u64 == offset {
-            last.bytes.extend_from_slice(bytes);
-            return;
-        }
+    if let Some(last) = ranges.iter_mut().rev().find(|range| range.stream == stream)
+        && last.offset + last.bytes.len() as u64 == offset
+    {
+        last.bytes.extend_from_slice(bytes);
+        return;
     }
     ranges.push(Range { stream, offset, bytes: bytes.to_vec() });
 }

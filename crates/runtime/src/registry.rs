@@ -208,10 +208,10 @@ impl Registry {
 
 impl Tables {
     fn free_name(&mut self, name: Option<&str>, id: SessionId) {
-        if let Some(name) = name {
-            if self.names.get(name) == Some(&id) {
-                self.names.remove(name);
-            }
+        if let Some(name) = name
+            && self.names.get(name) == Some(&id)
+        {
+            self.names.remove(name);
         }
     }
 

@@ -156,7 +156,7 @@ impl Session {
         let dir = self.dir.join("kept");
         let expected = format!("{} a  b out 027\nhello you\n", dir.display());
         let script = "echo \"$PWD $plain $(sh -c 'echo $EXPORTED') $(umask | sed 's/^0*/0/')\"; greet you";
-        self.run(script).exits(0).prints(&expected, "");
+        self.run(script).exits(0).without_job_notices().prints(&expected, "");
     }
 
     /// A new shell has what [`Session::put_state`] put into the old one, as far as this shell can tell.
@@ -172,7 +172,7 @@ impl Session {
     /// The session answers as if nothing had happened.
     #[track_caller]
     pub fn survives(&mut self) {
-        self.run("echo ok").exits(0).prints("ok\n", "").quietly();
+        self.run("echo ok").exits(0).without_job_notices().prints("ok\n", "").quietly();
     }
 
     /// Kills this session's host, as a crash would. The daemon must then tell that it is lost.

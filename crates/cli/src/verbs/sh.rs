@@ -170,10 +170,10 @@ impl Lines {
     }
 
     fn save(&mut self) {
-        if let Lines::Person { editor, history, .. } = self {
-            if let Err(error) = editor.save_history(history) {
-                output::note(&format!("the history is not saved: {}: {error}", history.display()));
-            }
+        if let Lines::Person { editor, history, .. } = self
+            && let Err(error) = editor.save_history(history)
+        {
+            output::note(&format!("the history is not saved: {}: {error}", history.display()));
         }
     }
 }

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::dialect::{is_plain_name, is_special};
+
 /// Declarations by name, each as the command that makes it again.
 pub type Entries = BTreeMap<String, String>;
 
@@ -102,6 +104,17 @@ pub fn split_functions(text: &str) -> Entries {
 }
 
 impl Snapshot {
+    /// Variables and functions, for a shell beside the session's that starts with `env`.
+    pub fn definitions(&self, env: &BTreeMap<String, String>, guard: impl Fn(&str) -> String) -> String {
+        let there = |name: &String| self.variables.contains_key(name) || self.readonly.contains(name);
+        let unset = env
+            .keys()
+            .filter(|name| !there(name) && !is_special(name) && is_plain_name(name))
+            .map(|name| format!("unset {name}\n"));
+        let entries = self.variables.values().chain(self.functions.values()).map(|entry| guard(entry));
+        unset.chain(entries).collect()
+    }
+
     /// What `self` has that `baseline` has not, kind by kind.
     pub fn differs_from(&self, baseline: &Snapshot) -> Difference<'_> {
         fn changed<'a>(now: &'a Entries, then: &Entries) -> Vec<&'a str> {
@@ -142,13 +155,6 @@ pub struct Difference<'a> {
 }
 
 impl Difference<'_> {
-    /// Variables and functions, for a shell beside the session's.
-    pub fn definitions(&self) -> String {
-        let unset = self.unset.iter().map(|name| format!("unset {name}\n"));
-        let entries = self.variables.iter().chain(&self.functions).map(|entry| format!("{entry}\n"));
-        unset.chain(entries).collect()
-    }
-
     /// Scripts to source one after the other: one that the shell cannot read
     /// (a broken function, a broken alias) does not take the others along.
     /// Aliases come last, since they would change how functions are read.

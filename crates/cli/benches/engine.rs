@@ -1,0 +1,210 @@
+//! What a command costs, beside the least it could cost: `cargo bench -p trl --bench engine`.
+//!
+//! A hermetic daemon is asked over its raw socket, without the client library, so that
+//! only the daemon and its hosts are measured. Each figure has its floor, measured in
+//! turns with it in the same run; docs/benchmarks.md says how to read the two.
+
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark prints its result, and reports by failing"
+)]
+
+mod measured;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use trl_testkit::{Daemon, process};
+
+use measured::bare::{BareBash, pipeline, spawn_and_wait};
+use measured::crowd::Crowd;
+use measured::samples::{Samples, in_turns};
+use measured::table::{Bound, Row, Table, Unit};
+use measured::wire::{Session, Wire};
+
+const USAGE: &str = "usage: cargo bench -p trl --bench engine -- [--quick] [--json] [--check]";
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Options {
+    /// Fewer rounds, less output: a look, not a measurement.
+    quick: bool,
+    json: bool,
+    /// A broken bound is a failure.
+    check: bool,
+}
+
+impl Options {
+    fn read() -> Option<Options> {
+        let mut options = Options::default();
+        for word in std::env::args().skip(1) {
+            match word.as_str() {
+                "--quick" => options.quick = true,
+                "--json" => options.json = true,
+                "--check" => options.check = true,
+                // Cargo's own word to every benchmark.
+                "--bench" => {}
+                _ => return None,
+            }
+        }
+        Some(options)
+    }
+
+    fn choose<T>(self, quick: T, full: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}
+
+fn main() -> ExitCode {
+    let Some(options) = Options::read() else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let mut table = Table::begin();
+    bulk(options, &mut table);
+    with_daemon(|daemon| latencies(options, daemon, &mut table));
+    with_daemon(|daemon| throughput(options, daemon, &mut table));
+    if options.json {
+        println!("{:#}", table.to_json());
+    } else {
+        println!("{}", table.to_markdown());
+    }
+    ExitCode::from(u8::from(options.check && !table.holds()))
+}
+
+fn with_daemon<T>(measure: impl FnOnce(&Daemon) -> T) -> T {
+    let binary = Path::new(env!("CARGO_BIN_EXE_trl"));
+    measure(&Daemon::builder(binary).env("TRL_MAX_SESSIONS", "80").start())
+}
+
+/// The latencies of single commands and of new sessions.
+fn latencies(options: Options, daemon: &Daemon, table: &mut Table) {
+    let rounds = options.choose(5, 40);
+    let wire = || Wire::open(&daemon.socket());
+
+    let (ours, floor) = in_turns(rounds, 20, Session::create(wire()).timed_run(":"), || {
+        let start = Instant::now();
+        spawn_and_wait(&["-c", ":"]);
+        start.elapsed()
+    });
+    table.push(Row::latency("no-op `:`", &ours).beside("`bash -c :`", &floor).within(Bound::AtMost(0.25)));
+
+    let mut bare = BareBash::start();
+    let (ours, floor) = in_turns(rounds, 20, Session::create(wire()).timed_run("/bin/true"), || {
+        bare.timed("/bin/true; echo x")
+    });
+    table.push(
+        Row::latency("`/bin/true`", &ours).beside("living bare bash", &floor).within(Bound::AtMost(1.5)),
+    );
+
+    let (ours, floor) = in_turns(rounds, 5, new_session(wire()), || {
+        let start = Instant::now();
+        let mut bash = BareBash::start();
+        bash.timed(":; echo x");
+        let took = start.elapsed();
+        drop(bash);
+        took
+    });
+    table.push(
+        Row::latency("new session and its first `:`", &ours)
+            .beside("new bare bash, first answer", &floor)
+            .within(Bound::AtMost(3.0)),
+    );
+
+    let (ours, floor) =
+        in_turns(rounds, 20, Session::create(wire()).timed_first_byte("echo x"), || bare.timed("echo x"));
+    table.push(Row::latency("first byte of a stream", &ours).beside("living bare bash", &floor));
+}
+
+/// Creates a session and runs a command in it; its end is not in the time.
+fn new_session(wire: Wire) -> impl FnMut() -> Duration {
+    let mut free = Some(wire);
+    move || {
+        let start = Instant::now();
+        let mut session = Session::create(free.take().expect("the connection comes back"));
+        session.run(":");
+        let took = start.elapsed();
+        free = Some(session.destroy());
+        took
+    }
+}
+
+/// A gigabyte through the session's pipes, the journal and the socket; and what memory that takes.
+fn bulk(options: Options, table: &mut Table) {
+    let bytes: u64 = options.choose(128, 1024) << 20;
+    let command = format!("yes {} | head -c {bytes}", "y".repeat(79));
+    with_daemon(|daemon| {
+        let mut session = Session::create(Wire::open(&daemon.socket()));
+        session.run(":");
+        let (host, shell) = session.pids();
+        table.push(Row::memory("idle session, PSS of host and shell", pss(host) + pss(shell)));
+        table.push(Row::memory("idle daemon, PSS", pss(daemon.pid())));
+
+        let (ours, floor) = in_turns(
+            options.choose(1, 5),
+            1,
+            || session.timed_bulk(&command, bytes),
+            || pipeline(&command, bytes),
+        );
+        let speed = |samples: &Samples| bytes as f64 / 1e6 / samples.median();
+        let row = Row::new("streamed output", Unit::MegabytesPerSecond, speed(&ours));
+        table.push(
+            row.beside_value("same pipe, plainly read", speed(&floor)).within(Bound::AtLeast(1.0 / 3.0)),
+        );
+        table.push(Row::memory("host at most, while streaming", process::memory(host).peak));
+        table.push(Row::memory("daemon at most, while streaming", process::memory(daemon.pid()).peak));
+    });
+}
+
+fn throughput(options: Options, daemon: &Daemon, table: &mut Table) {
+    let time = Duration::from_millis(options.choose(300, 1000));
+    for count in [1, 8, 64] {
+        let mut sessions: Vec<(String, Session)> = (0..count)
+            .map(|_| Session::create(Wire::open(&daemon.socket())))
+            .map(|session| (session.run_line(":"), session))
+            .collect();
+        let mut bashes: Vec<BareBash> = (0..count).map(|_| BareBash::start()).collect();
+        let (mut ours, mut floor) = (Crowd::default(), Crowd::default());
+        for _ in 0..options.choose(1, 5) {
+            ours.work(time, &mut sessions, |(line, session)| session.ask_to_run(line));
+            floor.work(time, &mut bashes, |bash| {
+                bash.timed(":; echo x");
+            });
+        }
+        let named = |what: &str| match count {
+            1 => format!("{what}, 1 session"),
+            _ => format!("{what}, {count} sessions"),
+        };
+        let beside = "as many bare bashes";
+        table.push(
+            Row::new(&named("no-ops"), Unit::PerSecond, ours.per_second())
+                .beside_value(beside, floor.per_second()),
+        );
+        let (ours, floor) = (ours.samples(), floor.samples());
+        for (name, percent) in [("p50", 50), ("p99", 99)] {
+            table.push(
+                Row::new(&named(name), Unit::Seconds, ours.percentile(percent))
+                    .beside_value(beside, floor.percentile(percent)),
+            );
+        }
+        if count == 64 {
+            let used: u64 =
+                sessions.iter_mut().map(|(_, session)| session.pids()).map(|(a, b)| pss(a) + pss(b)).sum();
+            table.push(Row::memory("each of 64 sessions after that, PSS", used / count));
+            table.push(Row::memory("daemon with 64 sessions, PSS", pss(daemon.pid())));
+        }
+        for (_, session) in sessions {
+            session.destroy();
+        }
+    }
+}
+
+/// The process's own memory and its share of what it shares.
+fn pss(pid: i32) -> u64 {
+    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("the process lives");
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).expect("a sum of shares");
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number of kB");
+    kilobytes * 1024
+}

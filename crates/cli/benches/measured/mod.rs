@@ -1,0 +1,7 @@
+//! The parts of a measurement: who is asked, what it is compared with, how it is shown.
+
+pub mod bare;
+pub mod crowd;
+pub mod samples;
+pub mod table;
+pub mod wire;

@@ -1,0 +1,106 @@
+//! Bringing a running command to its end: signals to what runs, step by step, until
+//! everything that was part of it is gone.
+
+use std::time::Instant;
+
+use rustix::process::Signal;
+
+use crate::exec::escalation::{Escalation, Step};
+use crate::exec::{Exec, Stopping, Why};
+use crate::host::{Host, Stage};
+use crate::outcome::End;
+use crate::tree;
+
+impl Host {
+    /// A stopped command is over when everything that was part of it is gone.
+    pub(crate) fn go_on_waning(&mut self) {
+        let Stage::Waning { exec: number, status, asked } = self.stage else { return };
+        let Some(running) = self.execs.get_mut(&number).and_then(Exec::running_mut) else { return };
+        if let Some(stopping) = &mut running.stopping {
+            stopping.doomed.retain(tree::is_alive);
+            if !stopping.doomed.is_empty() && !stopping.escalation.is_exhausted() {
+                stopping.watched = stopping.doomed.iter().filter_map(tree::watch).collect();
+                return;
+            }
+        }
+        self.finish(number, End::Status(status));
+        if self.ending.is_none() {
+            // The shell may still have an interrupt to digest; an empty line takes it.
+            self.stage = Stage::Clearing { exec: number, status, asked };
+            self.say(Some(" \n".to_owned()));
+        }
+    }
+
+    /// Takes the next step towards the end of a running command.
+    pub(crate) fn stop(&mut self, number: u64, why: Why) {
+        let Some(running) = self.execs.get_mut(&number).and_then(Exec::running_mut) else { return };
+        let fresh = Stopping {
+            why,
+            escalation: Escalation::default(),
+            next: Instant::now(),
+            doomed: Vec::new(),
+            watched: Vec::new(),
+        };
+        let stopping = running.stopping.get_or_insert(fresh);
+        let (step, grace) = stopping.escalation.next();
+        stopping.next = Instant::now() + grace;
+        let beside = running.pid;
+        let waning = matches!(self.stage, Stage::Waning { exec, .. } if exec == number);
+        let signal = match step {
+            Step::Interrupt => Signal::INT,
+            Step::Terminate => Signal::TERM,
+            Step::Kill | Step::EndShell => Signal::KILL,
+        };
+        let job = if waning { Vec::new() } else { self.job(beside).processes };
+        if let (None, false, Some(shell)) = (beside, waning, &self.shell) {
+            // First, so that nothing of the text goes on when its current program has died.
+            rustix::process::kill_process(shell.pid, Signal::INT).ok();
+            if step == Step::EndShell {
+                rustix::process::kill_process(shell.pid, Signal::KILL).ok();
+            }
+        }
+        if let Some(stopping) =
+            self.execs.get_mut(&number).and_then(Exec::running_mut).and_then(|r| r.stopping.as_mut())
+        {
+            stopping.doomed.retain(|process| !job.contains(process));
+            stopping.doomed.extend(job);
+            for process in &stopping.doomed {
+                tree::signal(process, signal);
+                // A job that was stopped dies of its signal only when it goes on.
+                tree::signal(process, Signal::CONT);
+            }
+        }
+        self.go_on_waning();
+    }
+
+    /// Just the signal named, to what runs. The shell itself only ever gets INT, which takes it to its prompt.
+    pub(crate) fn signal_command(&self, beside: Option<i32>, signal: Signal) {
+        let job = self.job(beside);
+        for process in &job.processes {
+            tree::signal(process, signal);
+        }
+        if let (true, Some(shell)) = (job.is_shell && job.processes.is_empty(), &self.shell) {
+            rustix::process::kill_process(shell.pid, Signal::INT).ok();
+        }
+    }
+
+    /// What runs now: the foreground job and all below it, or the command beside the shell.
+    fn job(&self, beside: Option<i32>) -> Job {
+        if let Some(pid) = beside {
+            let processes = tree::look(pid).into_iter().chain(tree::descendants(pid)).collect();
+            return Job { processes, is_shell: false };
+        }
+        let Some(shell) = &self.shell else { return Job { processes: Vec::new(), is_shell: false } };
+        let shell_pid = shell.pid.as_raw_nonzero().get();
+        let foreground =
+            rustix::termios::tcgetpgrp(&shell.terminal).map_or(shell_pid, |pid| pid.as_raw_nonzero().get());
+        Job { processes: tree::job(shell_pid, foreground), is_shell: foreground == shell_pid }
+    }
+}
+
+/// What a running command consists of.
+struct Job {
+    processes: Vec<tree::Process>,
+    /// The shell itself is in the foreground, with a loop or a builtin.
+    is_shell: bool,
+}
