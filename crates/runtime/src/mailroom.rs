@@ -43,10 +43,10 @@ impl Mailroom {
 
     pub(crate) async fn connection_closed(&self, connection: u64) {
         let mail = self.open.lock().await.clone();
-        if let Some(mail) = mail {
-            if let Err(fault) = mail.connection_closed(connection).await {
-                tracing::warn!(code = %fault.code, message = %fault.message, "a session's end was not noted");
-            }
+        if let Some(mail) = mail
+            && let Err(fault) = mail.connection_closed(connection).await
+        {
+            tracing::warn!(code = %fault.code, message = %fault.message, "a session's end was not noted");
         }
     }
 

@@ -1,8 +1,6 @@
 //! `agent.…`, `mail.…` and `contact.…`: what they mean is decided by the mail itself.
 
-use std::sync::Arc;
-
-use trl_mail::{Caller as MailCaller, Mail, MailRequest};
+use trl_mail::{Caller as MailCaller, MailRequest};
 use trl_protocol::agent::CallerParams;
 use trl_protocol::mail::SubscriptionOver;
 use trl_protocol::{Code, Event, Fault, MailReply, Request};
@@ -24,18 +22,11 @@ pub(crate) async fn perform(runtime: &Inner, request: Request, caller: &Caller) 
     }
     let binds = matches!(request, MailRequest::AgentUse(_));
     let reply = mail.handle(request, asks).await;
-    if binds {
-        let_go_if_gone(&mail, caller).await;
+    // Whoever left before its session was bound to the connection would be there for ever.
+    if let Some(connection) = caller.connection.filter(|_| binds && caller.is_gone()) {
+        runtime.mailroom.connection_closed(connection).await;
     }
     reply
-}
-
-/// Whoever left before its session was bound to the connection would be there for ever.
-async fn let_go_if_gone(mail: &Arc<Mail>, caller: &Caller) {
-    let Some(connection) = caller.connection.filter(|_| caller.is_gone()) else { return };
-    if let Err(fault) = mail.connection_closed(connection).await {
-        tracing::warn!(code = %fault.code, message = %fault.message, "a session's end was not noted");
-    }
 }
 
 pub(crate) async fn subscribe<S: EventSink>(
