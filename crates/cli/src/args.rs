@@ -10,8 +10,8 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::config::{Flags, Key};
 use crate::verbs::{
-    cancel, completions, doctor, info, kill, logs, ls, man, restart, run, send_input, serve, sh, shutdown,
-    version,
+    agent, cancel, completions, contacts, doctor, envelope, inbox, info, kill, logs, ls, man, reply, restart,
+    run, send, send_input, serve, sh, shutdown, version,
 };
 
 /// Terminals that never lose their place.
@@ -89,6 +89,12 @@ pub(crate) enum Verb {
     Logs(logs::Args),
     Cancel(cancel::Args),
     SendInput(send_input::Args),
+    Agent(agent::Args),
+    Send(send::Args),
+    Inbox(inbox::Args),
+    Reply(reply::Args),
+    Contacts(contacts::Args),
+    Envelope(envelope::Args),
     Serve(serve::Args),
     Shutdown(shutdown::Args),
     Restart(restart::Args),

@@ -122,6 +122,7 @@ fn remedy(code: Code) -> Option<&'static str> {
         Code::SessionBusy => Some("wait for it with --wait, end it with `trl cancel`, or use --new"),
         Code::MaxSessionsReached => Some("end some with `trl kill`, or raise TRL_MAX_SESSIONS"),
         Code::MethodNotFound => Some("the daemon may be older than this client: `trl restart` replaces it"),
+        Code::AgentNotFound => Some("`trl agent list` shows the agents there are"),
         Code::ShuttingDown => Some("try again in a moment"),
         Code::InternalError => Some("`trl doctor` looks at what may be wrong"),
         Code::ParseError
@@ -133,7 +134,6 @@ fn remedy(code: Code) -> Option<&'static str> {
         | Code::CommandFailed
         | Code::CommandTimeout
         | Code::WaitTimeout
-        | Code::AgentNotFound
         | Code::LabelTaken
         | Code::ContactRequired
         | Code::MessageNotFound

@@ -5,6 +5,8 @@ mod config;
 mod context;
 mod failure;
 mod human;
+mod identity;
+mod letter;
 #[cfg(test)]
 mod manual;
 mod output;
@@ -72,6 +74,7 @@ fn dispatch(cli: Cli, output: Output) -> Result<u8> {
     match verb {
         Verb::Completions(args) => completions::run(&args, output),
         Verb::Man(args) => man::run(&args, output),
+        Verb::Envelope(args) => envelope::run(&args, output),
         Verb::Host => Err(Failure::usage("`trl host` is started by the daemon")),
         Verb::Serve(args) => serve::run(&args, &cli.global),
         Verb::Sh(args) => sh::run(&args, &Context::load(&cli.global, output)?),
@@ -94,11 +97,20 @@ async fn client_verb(verb: Verb, context: &Context) -> Result<u8> {
         Verb::Logs(args) => logs::run(&args, context).await,
         Verb::Cancel(args) => cancel::run(&args, context).await,
         Verb::SendInput(args) => send_input::run(&args, context).await,
+        Verb::Agent(args) => agent::run(&args, context).await,
+        Verb::Send(args) => send::run(&args, context).await,
+        Verb::Inbox(args) => inbox::run(&args, context).await,
+        Verb::Reply(args) => reply::run(&args, context).await,
+        Verb::Contacts(args) => contacts::run(&args, context).await,
         Verb::Shutdown(args) => shutdown::run(&args, context).await,
         Verb::Restart(args) => restart::run(&args, context).await,
         Verb::Version(args) => version::run(&args, context).await,
-        Verb::Completions(_) | Verb::Man(_) | Verb::Host | Verb::Serve(_) | Verb::Sh(_) | Verb::Doctor(_) => {
-            Err(Failure::usage("this verb has its own way"))
-        }
+        Verb::Completions(_)
+        | Verb::Man(_)
+        | Verb::Envelope(_)
+        | Verb::Host
+        | Verb::Serve(_)
+        | Verb::Sh(_)
+        | Verb::Doctor(_) => Err(Failure::usage("this verb has its own way")),
     }
 }

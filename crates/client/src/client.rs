@@ -17,6 +17,7 @@ use trl_protocol::session::{
 use trl_protocol::system::{NoParams, Pong, ShutdownParams, ShuttingDown, Stats, SystemInfo};
 
 use crate::connection::{Connection, Ended};
+use crate::conversation::Conversation;
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::message::{self, Incoming};
@@ -38,6 +39,8 @@ const REPEATABLE: &[&str] = &[
     "system.ping",
     "system.stats",
     "system.info",
+    "agent.list",
+    "agent.sessions",
 ];
 
 #[derive(Debug)]
@@ -120,6 +123,11 @@ impl Client {
         ExecStream::attach(self, params).await
     }
 
+    /// Requests on a connection of their own; see [`Conversation`].
+    pub async fn conversation(&self) -> Result<Conversation<'_>> {
+        Conversation::open(self).await
+    }
+
     pub(crate) fn next_id(&self) -> String {
         format!("c{:08x}-{}", self.id_prefix, self.id_counter.fetch_add(1, Ordering::Relaxed))
     }
@@ -158,7 +166,7 @@ impl Client {
 }
 
 /// The outer error is the connection's end, the inner one the daemon's answer.
-async fn exchange(
+pub(crate) async fn exchange(
     connection: &mut Connection,
     id: &str,
     line: &[u8],

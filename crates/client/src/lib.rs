@@ -7,6 +7,7 @@
 
 mod client;
 mod connection;
+mod conversation;
 mod error;
 mod exit;
 mod message;
@@ -17,6 +18,7 @@ mod stream;
 
 pub use client::Client;
 pub use connection::MAX_SOCKET_PATH;
+pub use conversation::Conversation;
 pub use error::{Error, Result};
 pub use message::Event;
 pub use options::{Options, Start};

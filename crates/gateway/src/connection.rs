@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use trl_protocol::{Code, Fault, limits};
-use trl_runtime::{Gone, Presence, Runtime};
+use trl_runtime::{Connected, Gone, Presence, Runtime};
 
 use crate::line_reader::{LineReader, Next};
 use crate::outbox::{Events, Outbox};
@@ -44,15 +44,18 @@ pub(crate) struct Connection {
     outbox: Outbox,
     presence: Arc<Presence>,
     in_flight: Arc<Semaphore>,
+    counted: Connected,
 }
 
 impl Connection {
     pub(crate) fn new(runtime: Runtime, phase: watch::Receiver<Phase>) -> Connection {
+        let counted = runtime.connected();
         Connection {
             runtime,
             phase,
             outbox: Outbox::default(),
-            presence: Arc::new(Presence::new()),
+            presence: Arc::new(Presence::on(counted.id())),
+            counted,
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT as usize)),
         }
     }
@@ -65,7 +68,6 @@ impl Connection {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        let _counted = self.runtime.connected();
         let outbox = self.outbox.clone();
         let presence = Arc::clone(&self.presence);
         let mut writing = tokio::spawn(async move {
@@ -79,8 +81,10 @@ impl Connection {
         }
         tokio::select! {
             _ = self.in_flight.acquire_many(IN_FLIGHT) => {}
-            () = hung_up => self.presence.leave(),
+            () = hung_up => {}
         }
+        self.presence.leave();
+        self.counted.over().await;
         // At most commands that nobody waits for any more were under way; their tasks end by themselves.
         self.outbox.close();
         if !writing.is_finished() && writing.await.is_err() {

@@ -115,6 +115,7 @@ pub async fn serve(
     let kept = runtime.end().await;
     let patience = if kept { DRAIN_KEPT } else { DRAIN };
     drain(&phase, patience, &connections, stdio).await;
+    runtime.close_mail().await;
     scope.tidy(&dirs);
     drop(claim);
     tracing::info!("ended");

@@ -53,6 +53,16 @@ pub(crate) fn put_event(out: &mut Vec<u8>, id: &str, event: &Event<'_>) {
             put_format(out, format_args!("\"exec_id\":\"{exec_id}\",\"prompt\":"));
             json_text::put(out, prompt);
         }
+        Event::Mail { count, ids } => {
+            put_format(out, format_args!("\"count\":{count},\"ids\":["));
+            for (index, id) in ids.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                json_text::put(out, id);
+            }
+            out.push(b']');
+        }
     }
     out.extend_from_slice(b"}}\n");
 }
@@ -104,7 +114,12 @@ mod tests {
     #[test]
     fn events_as_lines() {
         let exec_id = ExecId { session: SessionId(1), number: 2 };
+        let ids = ["m-1".to_owned(), "a\"b".to_owned()];
         let cases = [
+            (
+                Event::Mail { count: 3, ids: &ids },
+                r#"{"id":1,"event":"mail","data":{"count":3,"ids":["m-1","a\"b"]}}"#,
+            ),
             (Event::Started { exec_id }, r#"{"id":1,"event":"started","data":{"exec_id":"e-00000001-2"}}"#),
             (
                 Event::Text { stream: Stream::Stdout, offset: 3, text: "a\n" },

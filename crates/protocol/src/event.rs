@@ -7,9 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::exec::Stream;
+use crate::mail::MailEvent;
 use crate::{ExecId, written_schema};
 
-/// An event of `exec.stream` or `exec.attach`.
+/// An event of `exec.stream`, `exec.attach` or `mail.subscribe`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Event<'a> {
     Started {
@@ -38,6 +39,11 @@ pub enum Event<'a> {
         exec_id: ExecId,
         prompt: &'a str,
     },
+    /// Mail has come: how many messages wait, and the names of the new ones.
+    Mail {
+        count: u64,
+        ids: &'a [String],
+    },
 }
 
 impl Event<'_> {
@@ -47,6 +53,7 @@ impl Event<'_> {
             Event::Text { stream, .. } | Event::Bytes { stream, .. } => stream.name(),
             Event::Gap { .. } => "gap",
             Event::Waiting { .. } => "waiting",
+            Event::Mail { .. } => "mail",
         }
     }
 
@@ -58,6 +65,7 @@ impl Event<'_> {
             ("stderr", written_schema::<OutputEvent>()),
             ("gap", written_schema::<GapEvent>()),
             ("waiting", written_schema::<WaitingEvent>()),
+            ("mail", written_schema::<MailEvent>()),
         ]
     }
 }

@@ -4,12 +4,15 @@
 //! event or a [`Fault`]; the runtime sees only these. The host's wire (daemon to
 //! session host) lives in [`wire`]. No I/O, no clock, no terminal in here.
 
+pub mod agent;
+pub mod contact;
 pub mod event;
 pub mod exec;
 pub mod fault;
 pub mod frame;
 pub mod ids;
 pub mod limits;
+pub mod mail;
 pub mod reply;
 pub mod request;
 pub mod session;
@@ -19,7 +22,7 @@ pub mod wire;
 pub use event::Event;
 pub use fault::{Code, Fault};
 pub use ids::{ExecId, SessionId};
-pub use reply::Reply;
+pub use reply::{MailReply, Reply};
 pub use request::Request;
 
 /// Version of the client protocol, told by `system.info`.

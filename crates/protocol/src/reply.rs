@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{exec, session, system};
+use crate::{agent, contact, exec, mail, session, system};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
@@ -24,4 +24,29 @@ pub enum Reply {
     Stats(system::Stats),
     Info(Box<system::SystemInfo>),
     ShuttingDown(system::ShuttingDown),
+    Mail(Box<MailReply>),
+}
+
+/// What requests about agents, mail and contacts are answered with.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum MailReply {
+    Created(agent::Created),
+    Agents(agent::AgentList),
+    Used(agent::Used),
+    Whoami(agent::Whoami),
+    Sessions(agent::Sessions),
+    Beat(agent::Beat),
+    Released(agent::Released),
+    Sent(mail::Sent),
+    Status(mail::Status),
+    Inbox(mail::Inbox),
+    CheckedReply(mail::CheckedReply),
+    AwaitedReply(mail::AwaitedReply),
+    Held(mail::Held),
+    DeadLetters(mail::DeadLetters),
+    Autorespond(mail::Autorespond),
+    Contact(contact::ContactRow),
+    Contacts(contact::ContactList),
+    Subscription(mail::SubscriptionOver),
 }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::fault::{Code, Fault};
-use crate::{exec, session, system};
+use crate::{agent, contact, exec, mail, session, system};
 
 macro_rules! requests {
     ($($variant:ident($params:ty) -> $reply:ty = $method:literal;)*) => {
@@ -61,6 +61,29 @@ requests! {
     SystemStats(system::NoParams) -> system::Stats = "system.stats";
     SystemInfo(system::NoParams) -> system::SystemInfo = "system.info";
     SystemShutdown(system::ShutdownParams) -> system::ShuttingDown = "system.shutdown";
+    AgentCreate(agent::CreateParams) -> agent::Created = "agent.create";
+    AgentList(system::NoParams) -> agent::AgentList = "agent.list";
+    AgentUse(agent::UseParams) -> agent::Used = "agent.use";
+    AgentWhoami(agent::CallerParams) -> agent::Whoami = "agent.whoami";
+    AgentSessions(agent::SessionsParams) -> agent::Sessions = "agent.sessions";
+    AgentHeartbeat(agent::CallerParams) -> agent::Beat = "agent.heartbeat";
+    AgentRelease(agent::CallerParams) -> agent::Released = "agent.release";
+    MailSend(mail::SendParams) -> mail::Sent = "mail.send";
+    MailStatus(mail::MessageParams) -> mail::Status = "mail.status";
+    MailInbox(mail::InboxParams) -> mail::Inbox = "mail.inbox";
+    MailCheckReply(mail::MessageParams) -> mail::CheckedReply = "mail.check_reply";
+    MailAwaitReply(mail::AwaitParams) -> mail::AwaitedReply = "mail.await_reply";
+    MailSendAndWait(mail::SendAndWaitParams) -> mail::AwaitedReply = "mail.send_and_wait";
+    MailReply(mail::ReplyParams) -> mail::Sent = "mail.reply";
+    MailSubscribe(agent::CallerParams) -> mail::SubscriptionOver = "mail.subscribe";
+    MailHeld(agent::CallerParams) -> mail::Held = "mail.held";
+    MailDeadLetters(agent::CallerParams) -> mail::DeadLetters = "mail.dead_letters";
+    MailAutorespond(mail::AutorespondParams) -> mail::Autorespond = "mail.autorespond";
+    ContactRequest(contact::ContactParams) -> contact::ContactRow = "contact.request";
+    ContactAccept(contact::ContactParams) -> contact::ContactRow = "contact.accept";
+    ContactDecline(contact::ContactParams) -> contact::ContactRow = "contact.decline";
+    ContactBlock(contact::ContactParams) -> contact::ContactRow = "contact.block";
+    ContactList(agent::CallerParams) -> contact::ContactList = "contact.list";
 }
 
 fn read<P: DeserializeOwned>(method: &str, params: Value) -> Result<P, Fault> {

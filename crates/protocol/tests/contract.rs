@@ -6,20 +6,26 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use trl_protocol::{Code, Event, Fault, PROTOCOL_VERSION, Request};
 
-/// Requests that say something before their one response.
-const STREAMING: [&str; 2] = ["exec.stream", "exec.attach"];
+/// What a request may say before its one response.
+fn events_of(method: &str) -> &'static [&'static str] {
+    match method {
+        "exec.stream" | "exec.attach" => &["gap", "started", "stderr", "stdout", "waiting"],
+        "mail.subscribe" => &["mail"],
+        _ => &[],
+    }
+}
 
 fn contract() -> String {
     let events: Map<String, Value> =
         Event::schemas().into_iter().map(|(name, schema)| (name.to_owned(), schema.to_value())).collect();
-    let names: Vec<&String> = events.keys().collect();
     let methods: Map<String, Value> = Request::schemas()
         .into_iter()
         .zip(Request::reply_schemas())
         .map(|((method, params), (_, reply))| {
             let mut described = json!({"params": params, "reply": reply});
-            if STREAMING.contains(&method) {
-                described["events"] = json!(names);
+            let said = events_of(method);
+            if !said.is_empty() {
+                described["events"] = json!(said);
             }
             (method.to_owned(), described)
         })
@@ -62,6 +68,7 @@ fn every_event_has_a_schema() {
         Event::Bytes { stream: Stderr, offset: 0, bytes: b"" },
         Event::Gap { stream: Stdout, from: 0, to: 1 },
         Event::Waiting { exec_id, prompt: "" },
+        Event::Mail { count: 0, ids: &[] },
     ];
     let described: Vec<&str> = Event::schemas().into_iter().map(|(name, _)| name).collect();
     assert_eq!(said.map(|event| event.name()), described[..]);

@@ -13,20 +13,28 @@ pub struct Gone;
 
 /// The side of a transport that learns when its client is gone.
 #[derive(Debug)]
-pub struct Presence(watch::Sender<bool>);
+pub struct Presence {
+    present: watch::Sender<bool>,
+    connection: Option<u64>,
+}
 
 impl Presence {
     pub fn new() -> Presence {
-        Presence(watch::Sender::new(true))
+        Presence { present: watch::Sender::new(true), connection: None }
+    }
+
+    /// Of a client whose connection can speak for an agent.
+    pub fn on(connection: u64) -> Presence {
+        Presence { connection: Some(connection), ..Presence::new() }
     }
 
     pub fn leave(&self) {
-        self.0.send_replace(false);
+        self.present.send_replace(false);
     }
 
     /// A caller for one request of this client.
     pub fn caller(&self, request_id: Option<String>) -> Caller {
-        Caller { request_id, present: self.0.subscribe() }
+        Caller { request_id, connection: self.connection, present: self.present.subscribe() }
     }
 }
 
@@ -41,6 +49,7 @@ impl Default for Presence {
 pub struct Caller {
     /// The request's own id if it is a string: it makes a repeated `exec.write` apply once.
     pub request_id: Option<String>,
+    pub(crate) connection: Option<u64>,
     present: watch::Receiver<bool>,
 }
 

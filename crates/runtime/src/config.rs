@@ -12,6 +12,9 @@ pub struct Config {
     pub runtime_dir: PathBuf,
     /// Journals and snapshots live below this, in `sessions/`.
     pub state_dir: PathBuf,
+    /// Agents and their mail live here, made when first asked for. Daemons that share it do
+    /// not share the mail: the first that needs it owns it.
+    pub mail_dir: PathBuf,
     /// The program and arguments of a session host.
     pub host_program: PathBuf,
     pub host_args: Vec<OsString>,
@@ -40,6 +43,7 @@ impl Config {
     pub fn new(runtime_dir: PathBuf, state_dir: PathBuf, host_program: PathBuf) -> Config {
         Config {
             runtime_dir,
+            mail_dir: state_dir.join("mail"),
             state_dir,
             host_program,
             host_args: vec![OsString::from("host")],

@@ -5,7 +5,7 @@ use std::time::Instant;
 use trl_protocol::{Fault, Reply, Request};
 
 use crate::caller::{Caller, EventSink};
-use crate::ops::{exec, session, system};
+use crate::ops::{exec, mail, session, system};
 use crate::runtime::Runtime;
 
 impl Runtime {
@@ -72,6 +72,33 @@ impl Runtime {
             Request::ExecList(params) => exec::list::perform(runtime, &params).await.map(Reply::Execs),
             Request::ExecInfo(params) => {
                 exec::info::perform(runtime, &params).await.map(Box::new).map(Reply::Exec)
+            }
+            Request::MailSubscribe(params) => {
+                mail::subscribe(runtime, params, caller, events).await.map(Box::new).map(Reply::Mail)
+            }
+            request @ (Request::AgentCreate(_)
+            | Request::AgentList(_)
+            | Request::AgentUse(_)
+            | Request::AgentWhoami(_)
+            | Request::AgentSessions(_)
+            | Request::AgentHeartbeat(_)
+            | Request::AgentRelease(_)
+            | Request::MailSend(_)
+            | Request::MailStatus(_)
+            | Request::MailInbox(_)
+            | Request::MailCheckReply(_)
+            | Request::MailAwaitReply(_)
+            | Request::MailSendAndWait(_)
+            | Request::MailReply(_)
+            | Request::MailHeld(_)
+            | Request::MailDeadLetters(_)
+            | Request::MailAutorespond(_)
+            | Request::ContactRequest(_)
+            | Request::ContactAccept(_)
+            | Request::ContactDecline(_)
+            | Request::ContactBlock(_)
+            | Request::ContactList(_)) => {
+                mail::perform(runtime, request, caller).await.map(Box::new).map(Reply::Mail)
             }
             Request::SystemPing(_) => Ok(Reply::Pong(system::ping::perform(runtime))),
             Request::SystemStats(_) => Ok(Reply::Stats(system::stats::perform(runtime).await)),

@@ -13,6 +13,7 @@ use trl_protocol::{Code, Fault, SessionId};
 use crate::config::Config;
 use crate::host_process::HostProcess;
 use crate::link::{End, Greeted, Line};
+use crate::mailroom::Mailroom;
 use crate::private_dir::{DirError, make_private};
 use crate::registry::Registry;
 use crate::session::{Places, Session};
@@ -49,7 +50,9 @@ pub(crate) struct Inner {
     pub(crate) registry: Arc<Registry>,
     pub(crate) started: Instant,
     pub(crate) commands: AtomicU64,
+    pub(crate) mailroom: Mailroom,
     connections: AtomicUsize,
+    connection_ids: AtomicU64,
     stop: watch::Sender<Option<Stop>>,
     settled: watch::Sender<()>,
 }
@@ -68,10 +71,12 @@ impl Runtime {
         make_private(&config.state_dir.join("sessions"))?;
         let runtime = Runtime(Arc::new(Inner {
             registry: Arc::new(Registry::new(config.max_sessions)),
+            mailroom: Mailroom::new(config.mail_dir.clone()),
             config,
             started: Instant::now(),
             commands: AtomicU64::new(0),
             connections: AtomicUsize::new(0),
+            connection_ids: AtomicU64::new(1),
             stop: watch::Sender::new(None),
             settled: watch::Sender::new(()),
         }));
@@ -123,17 +128,39 @@ impl Runtime {
     /// Counts a client's connection for `system.stats` until the guard is dropped.
     pub fn connected(&self) -> Connected {
         self.0.connections.fetch_add(1, Ordering::Relaxed);
-        Connected(Arc::clone(&self.0))
+        let id = self.0.connection_ids.fetch_add(1, Ordering::Relaxed);
+        Connected { inner: Arc::clone(&self.0), id }
+    }
+
+    /// Puts the mail away in order; to be called when no request is under way any more.
+    pub async fn close_mail(&self) {
+        self.0.mailroom.close().await;
     }
 }
 
 /// One client's connection.
 #[derive(Debug)]
-pub struct Connected(Arc<Inner>);
+pub struct Connected {
+    inner: Arc<Inner>,
+    id: u64,
+}
+
+impl Connected {
+    /// Unlike any other connection's of this daemon.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The client is gone, and whatever it asked from now on would know so: the agent that
+    /// it spoke for is no longer there through it.
+    pub async fn over(self) {
+        self.inner.mailroom.connection_closed(self.id).await;
+    }
+}
 
 impl Drop for Connected {
     fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+        self.inner.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -149,6 +176,12 @@ impl Inner {
             current.get_or_insert(stop);
             first
         });
+    }
+
+    /// Resolves when the daemon is about to end.
+    pub(crate) async fn stopping(&self) {
+        // The sender is ours, so there is always a last word.
+        let _ = self.stop.subscribe().wait_for(Option::is_some).await;
     }
 
     /// Refuses work once the daemon is about to end.

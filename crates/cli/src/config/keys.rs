@@ -37,4 +37,4 @@ keys! {
 }
 
 /// Variables that trl sets for what runs in its sessions.
-pub(crate) const NOT_SETTINGS: &[&str] = &["TRL_SESSION_ID", "TRL_SESSION_NAME"];
+pub(crate) const NOT_SETTINGS: &[&str] = &["TRL_SESSION_ID", "TRL_SESSION_NAME", "TRL_AGENT"];

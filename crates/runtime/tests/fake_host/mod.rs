@@ -159,6 +159,7 @@ impl EventSink for Recorder {
             Event::Bytes { stream, offset, bytes } => format!("{} {offset} {bytes:?}", stream.name()),
             Event::Gap { stream, from, to } => format!("gap {} {from} {to}", stream.name()),
             Event::Waiting { prompt, .. } => format!("waiting {prompt}"),
+            Event::Mail { count, ids } => format!("mail {count} {ids:?}"),
         });
         Ok(())
     }

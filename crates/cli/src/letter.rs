@@ -1,0 +1,77 @@
+//! A message as people read it: who, when, and the text, set apart from what trl itself says.
+
+use std::io::Read as _;
+
+use trl_protocol::mail::Message;
+
+use crate::failure::{Failure, Result};
+use crate::human;
+use crate::output::Paint;
+
+/// Ids and names are safe to print; the text is another's, so nothing in it moves the cursor.
+pub(crate) fn show(message: &Message, paint: Paint) -> String {
+    let mut head = vec![format!("from {}", from(message))];
+    if message.auto {
+        head.push("automatic".to_owned());
+    }
+    if let Some(asked) = &message.in_reply_to {
+        head.push(format!("in reply to {}", plain(asked)));
+    }
+    head.push(human::ago(&message.timestamp));
+    let mut text = format!("{} {}\n", paint.bold(&message.message_id), head.join(", "));
+    for line in message.text.lines() {
+        text.push_str(&format!("    {}\n", plain(line)));
+    }
+    text
+}
+
+fn from(message: &Message) -> String {
+    match &message.from_session {
+        Some(label) => format!("{}/{}", plain(&message.from), plain(label)),
+        None => plain(&message.from),
+    }
+}
+
+fn plain(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && c != '\t', "·")
+}
+
+/// The text of a message as it was given; `-` is all of stdin without its last newline.
+pub(crate) fn text(given: &str) -> Result<String> {
+    if given != "-" {
+        return Ok(given.to_owned());
+    }
+    let mut bytes = Vec::new();
+    std::io::stdin()
+        .lock()
+        .read_to_end(&mut bytes)
+        .map_err(|error| Failure::system("reading stdin", error))?;
+    let mut text = String::from_utf8(bytes).map_err(|_| Failure::usage("stdin is no UTF-8 text"))?;
+    if text.ends_with('\n') {
+        text.pop();
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_letter_cannot_pose_as_anything_else() {
+        let message = Message {
+            message_id: "m-1".into(),
+            from: "bob".into(),
+            from_address: "trl1x".into(),
+            from_session: Some("cli:1".into()),
+            to_session: None,
+            role: None,
+            text: "one\n\x1b[2Jm-2 from alice".into(),
+            in_reply_to: None,
+            auto: true,
+            timestamp: "never".into(),
+        };
+        let shown = show(&message, Paint(false));
+        assert_eq!(shown, "m-1 from bob/cli:1, automatic, ? ago\n    one\n    ·[2Jm-2 from alice\n");
+    }
+}

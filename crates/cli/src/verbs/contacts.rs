@@ -1,0 +1,98 @@
+//! `trl contacts`: who may write to an agent.
+
+use trl_protocol::agent::CallerParams;
+use trl_protocol::contact::{ContactList, ContactParams, ContactRow, ContactState};
+
+use crate::context::Context;
+use crate::failure::Result;
+use crate::human;
+use crate::identity::Who;
+use crate::output;
+use crate::table::{Keep, Table};
+
+/// Show and decide who may write to an agent
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    who: Who,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// List them; so does `trl contacts` alone
+    #[command(visible_alias = "ls")]
+    List,
+    /// Ask to be a contact
+    Request {
+        /// A name or an address
+        who: String,
+    },
+    /// Let them write
+    Accept {
+        /// A name or an address
+        who: String,
+    },
+    /// Do not let them write
+    Decline {
+        /// A name or an address
+        who: String,
+    },
+    /// Deliver nothing of theirs any more
+    Block {
+        /// A name or an address
+        who: String,
+    },
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
+    let client = context.client().await?;
+    let mut speaks = args.who.speak(&client).await?;
+    let (method, who) = match &args.action {
+        None | Some(Action::List) => {
+            let list: ContactList = speaks.request("contact.list", CallerParams::default()).await?;
+            return print(list, context);
+        }
+        Some(Action::Request { who }) => ("contact.request", who),
+        Some(Action::Accept { who }) => ("contact.accept", who),
+        Some(Action::Decline { who }) => ("contact.decline", who),
+        Some(Action::Block { who }) => ("contact.block", who),
+    };
+    let row: ContactRow = speaks.request(method, ContactParams { who: who.clone(), as_token: None }).await?;
+    if context.output.json {
+        context.output.json(&row)?;
+    } else {
+        context.output.line(format!("{} {}", row.who, word(row.state)))?;
+    }
+    Ok(0)
+}
+
+fn print(list: ContactList, context: &Context) -> Result<u8> {
+    let output = context.output;
+    if output.json {
+        output.json(&list)?;
+        return Ok(0);
+    }
+    if list.contacts.is_empty() {
+        output::note("no contacts");
+        return Ok(0);
+    }
+    let mut table = Table::new(&["WHO", "STATE", "SINCE", "ADDRESS"], "ADDRESS", Keep::Start);
+    for row in list.contacts {
+        table.row(vec![row.who, word(row.state).to_owned(), human::ago(&row.since), row.address]);
+    }
+    output.text(&table.render(output::terminal_width(), output.paint))?;
+    Ok(0)
+}
+
+fn word(state: ContactState) -> &'static str {
+    match state {
+        ContactState::Requested => "requested",
+        ContactState::Asking => "asking",
+        ContactState::Accepted => "accepted",
+        ContactState::Declined => "declined",
+        ContactState::Blocked => "blocked",
+        ContactState::Own => "own",
+    }
+}

@@ -1,0 +1,71 @@
+//! `trl inbox`: an agent's mail in this terminal.
+
+use trl_client::Conversation;
+use trl_protocol::mail::{Inbox, InboxParams};
+
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::identity::Who;
+use crate::{letter, output};
+
+/// What is on its way when we ask, held for us or just sent, arrives within this.
+const MOMENT_S: f64 = 0.3;
+
+/// Read mail; what is shown counts as read
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    who: Who,
+    /// Look without taking
+    #[arg(long)]
+    peek: bool,
+    /// Wait this long for the first message
+    #[arg(long, value_name = "SECONDS")]
+    wait: Option<f64>,
+    /// At most so many messages
+    #[arg(long, value_name = "COUNT")]
+    limit: Option<usize>,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
+    let wait = args.wait.unwrap_or(MOMENT_S);
+    if !(wait.is_finite() && wait >= 0.0) {
+        return Err(Failure::usage(format!("--wait {wait}: give seconds, 0 or more")));
+    }
+    let client = context.client().await?;
+    let mut speaks = args.who.speak(&client).await?;
+    let params =
+        InboxParams { peek: args.peek, limit: args.limit, wait_s: Some(wait), ..InboxParams::default() };
+    let inbox: Inbox = speaks.request("mail.inbox", params).await?;
+    print(&inbox, context)?;
+    if !args.peek && !inbox.messages.is_empty() {
+        acknowledge(&mut speaks, &inbox).await?;
+    }
+    Ok(0)
+}
+
+/// Only now, since what could not be printed has not been read.
+async fn acknowledge(speaks: &mut Conversation<'_>, inbox: &Inbox) -> Result<()> {
+    let shown = inbox.messages.iter().map(|message| message.message_id.clone()).collect();
+    let params = InboxParams { peek: true, limit: Some(1), ack: Some(shown), ..InboxParams::default() };
+    let _: Inbox = speaks.request("mail.inbox", params).await?;
+    Ok(())
+}
+
+fn print(inbox: &Inbox, context: &Context) -> Result<()> {
+    let output = context.output;
+    if output.json {
+        return output.json(inbox);
+    }
+    if inbox.messages.is_empty() {
+        output::note_to_person("no mail");
+        return Ok(());
+    }
+    for message in &inbox.messages {
+        output.text(&letter::show(message, output.paint))?;
+    }
+    if inbox.remaining > 0 {
+        output::note(&format!("{} more; `trl inbox` shows them", inbox.remaining));
+    }
+    Ok(())
+}

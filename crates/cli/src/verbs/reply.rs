@@ -1,0 +1,31 @@
+//! `trl reply`: an answer to a message of the inbox, to the session that asked.
+
+use trl_protocol::mail::{ReplyParams, Sent};
+
+use crate::context::Context;
+use crate::failure::Result;
+use crate::identity::Who;
+use crate::letter;
+use crate::verbs::send;
+
+/// Answer a message of the inbox
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    who: Who,
+    /// As `trl inbox` tells it
+    #[arg(value_name = "MESSAGE_ID")]
+    message: String,
+    /// What to say; `-` is all of stdin
+    #[arg(value_name = "TEXT|-")]
+    text: String,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
+    let text = letter::text(&args.text)?;
+    let client = context.client().await?;
+    let mut speaks = args.who.speak(&client).await?;
+    let params = ReplyParams { message_id: args.message.clone(), text, auto: None, as_token: None };
+    let sent: Sent = speaks.request("mail.reply", params).await?;
+    send::told(&sent, context)
+}

@@ -1,0 +1,38 @@
+//! Requests that belong together: one connection for all of them, one after the other.
+//!
+//! What a daemon remembers of a connection (which agent it speaks for) holds only here;
+//! so nothing is repeated on another one when the connection is cut.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::client::{Client, exchange};
+use crate::connection::Connection;
+use crate::error::{Error, Result};
+use crate::message;
+
+#[derive(Debug)]
+pub struct Conversation<'c> {
+    client: &'c Client,
+    connection: Connection,
+}
+
+impl<'c> Conversation<'c> {
+    pub(crate) async fn open(client: &'c Client) -> Result<Conversation<'c>> {
+        Ok(Conversation { client, connection: client.open().await? })
+    }
+
+    /// Asks one thing and waits for its one answer.
+    pub async fn request<R: DeserializeOwned>(&mut self, method: &str, params: impl Serialize) -> Result<R> {
+        let unreadable = |error: serde_json::Error| Error::Unreadable {
+            method: method.to_owned(),
+            problem: error.to_string(),
+        };
+        let id = self.client.next_id();
+        let line = message::request(&id, method, params).map_err(unreadable)?;
+        match exchange(&mut self.connection, &id, &line, method).await {
+            Ok(answer) => serde_json::from_str(&answer?).map_err(unreadable),
+            Err(_) => Err(Error::Lost { method: method.to_owned() }),
+        }
+    }
+}

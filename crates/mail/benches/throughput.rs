@@ -1,0 +1,233 @@
+//! Sending to a reader, compared with bare SQLite in the same run.
+//!
+//! The yardstick writes the rows that one message costs us (both stores, with the
+//! same sizes and indexes of the same kind), one durable commit for each message.
+//! Absolute figures depend on the disk; the ratios do not.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program for people who measure")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, params};
+use serde_json::{Value, json};
+use trl_mail::clock::SystemClock;
+use trl_mail::presence::SystemProcesses;
+use trl_mail::relay::{EmbeddedLimits, EmbeddedRelay};
+use trl_mail::steps::Steps;
+use trl_mail::{Caller, Mail, MailConfig, MailRequest};
+use trl_protocol::Request;
+
+const ROUNDS: usize = 3;
+const MESSAGES: usize = 2000;
+const IN_FLIGHT: usize = 64;
+const PINGS: usize = 200;
+
+fn main() {
+    let stored: usize =
+        std::env::var("TRL_BENCH_STORED").ok().and_then(|n| n.parse().ok()).unwrap_or(100_000);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(measure(stored));
+}
+
+async fn ask(mail: &Mail, connection: u64, method: &str, params: Value) -> Value {
+    let request = MailRequest::try_from(Request::parse(method, params).unwrap()).unwrap();
+    serde_json::to_value(mail.handle(request, Caller::on(connection)).await.unwrap()).unwrap()
+}
+
+async fn measure(stored: usize) {
+    let home = tempfile::tempdir().unwrap();
+    let relay = EmbeddedRelay::open(home.path(), EmbeddedLimits::default(), Steps::default()).unwrap();
+    let mut config = MailConfig::new(home.path().to_owned());
+    config.rate_per_minute = u32::MAX;
+    config.mailbox_messages = u64::MAX >> 1;
+    let mail = Mail::open(config, Arc::new(SystemClock), Arc::new(SystemProcesses), Arc::new(relay)).unwrap();
+    for (n, name) in ["alice", "bob", "attic"].into_iter().enumerate() {
+        ask(&mail, 0, "agent.create", json!({"name": name})).await;
+        ask(&mail, n as u64 + 1, "agent.use", json!({"agent": name})).await;
+    }
+    exchange(&mail, 100).await;
+    let bare = bare_sqlite(home.path());
+    println!("bare SQLite, one durable commit for each message: {bare:.0} messages/s");
+    let empty = figures(&mail, "empty store", bare, home.path()).await;
+    if stored > 0 {
+        let begun = Instant::now();
+        fill(&mail, stored).await;
+        println!("stored {stored} messages in {:.1} s", begun.elapsed().as_secs_f64());
+        let full = figures(&mail, "full store", bare_sqlite(home.path()), home.path()).await;
+        println!(
+            "full against empty: throughput {:.2}, latency {:.2}",
+            full.0 / empty.0,
+            full.1.as_secs_f64() / empty.1.as_secs_f64()
+        );
+    }
+    mail.close().await.unwrap();
+}
+
+async fn figures(mail: &Mail, name: &str, bare: f64, home: &Path) -> (f64, Duration) {
+    let mut rates = Vec::new();
+    for _ in 0..ROUNDS {
+        rates.push(exchange(mail, MESSAGES).await);
+    }
+    rates.sort_by(f64::total_cmp);
+    let rate = rates[ROUNDS / 2];
+    // A disk that others use too is measured in the same moments, not before or after.
+    let yardstick = Yardstick::new(home);
+    let (mut times, mut commits) = (Vec::new(), Vec::new());
+    for _ in 0..PINGS {
+        commits.push(yardstick.three_commits());
+        times.push(ping(mail).await);
+    }
+    times.sort();
+    commits.sort();
+    let (half, three) = (times[PINGS / 2], commits[PINGS / 2]);
+    println!("{name}: {rate:.0} messages/s, {:.2} of bare SQLite", rate / bare);
+    println!(
+        "{name}: send to waiting reader {:.2} ms; three durable commits of one row {:.2} ms; above them {:.2} ms",
+        half.as_secs_f64() * 1e3,
+        three.as_secs_f64() * 1e3,
+        half.as_secs_f64() * 1e3 - three.as_secs_f64() * 1e3
+    );
+    println!(
+        "{name}: fastest {:.2} ms against {:.2} ms",
+        times[0].as_secs_f64() * 1e3,
+        commits[0].as_secs_f64() * 1e3
+    );
+    (rate, half)
+}
+
+/// Messages a second from the first send until the reader has the last.
+async fn exchange(mail: &Mail, count: usize) -> f64 {
+    let begun = Instant::now();
+    let send = async {
+        let mut left = count;
+        while left > 0 {
+            let now = left.min(IN_FLIGHT);
+            let sends =
+                (0..now).map(|_| ask(mail, 1, "mail.send", json!({"to": "bob", "text": "x".repeat(200)})));
+            together(sends).await;
+            left -= now;
+        }
+    };
+    let read = async {
+        let mut got = 0;
+        while got < count {
+            let inbox = ask(mail, 2, "mail.inbox", json!({"wait_s": 30.0, "limit": 500})).await;
+            got += inbox["messages"].as_array().unwrap().len();
+        }
+    };
+    tokio::join!(send, read);
+    count as f64 / begun.elapsed().as_secs_f64()
+}
+
+async fn together(futures: impl Iterator<Item = impl Future<Output = Value>>) {
+    let mut waiting: Vec<_> = futures.map(Box::pin).collect();
+    std::future::poll_fn(|context| {
+        waiting.retain_mut(|future| future.as_mut().poll(context).is_pending());
+        if waiting.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+}
+
+async fn ping(mail: &Mail) -> Duration {
+    let begun = std::cell::Cell::new(Instant::now());
+    let read = async {
+        ask(mail, 2, "mail.inbox", json!({"wait_s": 30.0})).await;
+        begun.get().elapsed()
+    };
+    let send = async {
+        // The reader must be waiting, with its acknowledgement behind it.
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        begun.set(Instant::now());
+        ask(mail, 1, "mail.send", json!({"to": "bob", "text": "ping"})).await;
+    };
+    tokio::join!(read, send).0
+}
+
+async fn fill(mail: &Mail, count: usize) {
+    let mut left = count;
+    while left > 0 {
+        let now = left.min(IN_FLIGHT);
+        let text = "y".repeat(200);
+        together((0..now).map(|_| ask(mail, 1, "mail.send", json!({"to": "attic", "text": text})))).await;
+        left -= now;
+    }
+    loop {
+        let beat = ask(mail, 3, "agent.heartbeat", json!({})).await;
+        if beat["waiting"].as_u64().unwrap() >= count as u64 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn open(path: &Path) -> Connection {
+    let database = Connection::open(path).unwrap();
+    database
+        .execute_batch("PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;")
+        .unwrap();
+    database
+}
+
+struct Yardstick {
+    database: Connection,
+    _dir: tempfile::TempDir,
+}
+
+impl Yardstick {
+    fn new(home: &Path) -> Yardstick {
+        let dir = tempfile::tempdir_in(home).unwrap();
+        let database = open(&dir.path().join("commit.db"));
+        database.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, b BLOB)").unwrap();
+        Yardstick { database, _dir: dir }
+    }
+
+    fn three_commits(&self) -> Duration {
+        let begun = Instant::now();
+        for _ in 0..3 {
+            self.database.execute("INSERT INTO t (b) VALUES (zeroblob(400))", []).unwrap();
+        }
+        begun.elapsed()
+    }
+}
+
+/// The rows of one message, in one commit.
+fn bare_sqlite(home: &Path) -> f64 {
+    let dir = tempfile::tempdir_in(home).unwrap();
+    let mut database = open(&dir.path().join("bare.db"));
+    database
+        .execute_batch(
+            "CREATE TABLE outbox (id INTEGER PRIMARY KEY, uid BLOB UNIQUE, message_id TEXT UNIQUE, body BLOB, state TEXT);
+             CREATE TABLE history (outbox_id INTEGER, state TEXT, at INTEGER);
+             CREATE INDEX history_of ON history(outbox_id);
+             CREATE TABLE ratchets (id INTEGER PRIMARY KEY, pickle BLOB);
+             INSERT INTO ratchets VALUES (1, zeroblob(2000)), (2, zeroblob(2000));
+             CREATE TABLE packets (id INTEGER PRIMARY KEY, packet_id TEXT UNIQUE, bytes BLOB);
+             CREATE TABLE relayed (id INTEGER PRIMARY KEY, packet_id TEXT UNIQUE, bytes BLOB);
+             CREATE TABLE seen (packet_id TEXT PRIMARY KEY, uid BLOB) WITHOUT ROWID;
+             CREATE TABLE mail (id INTEGER PRIMARY KEY, uid BLOB UNIQUE, local_id TEXT UNIQUE, text TEXT, state TEXT);
+             CREATE TABLE deliveries (mail_id INTEGER PRIMARY KEY, uuid TEXT, state TEXT);",
+        )
+        .unwrap();
+    let begun = Instant::now();
+    for n in 0..MESSAGES as i64 {
+        let transaction = database.transaction().unwrap();
+        let run = |sql: &str| transaction.prepare_cached(sql).unwrap().execute(params![n]).map(drop).unwrap();
+        run("INSERT INTO outbox VALUES (?1, randomblob(16), hex(randomblob(9)), zeroblob(900), 'queued')");
+        for state in ["queued", "sealed", "relayed", "delivered", "routed", "offered", "read"] {
+            run(&format!("INSERT INTO history VALUES (?1, '{state}', 1)"));
+        }
+        run("UPDATE ratchets SET pickle = zeroblob(2000) WHERE id = 1 + 0 * ?1");
+        run("INSERT INTO packets VALUES (?1, hex(randomblob(32)), zeroblob(1100))");
+        run("INSERT INTO relayed VALUES (?1, hex(randomblob(32)), zeroblob(1100))");
+        run("UPDATE ratchets SET pickle = zeroblob(2000) WHERE id = 2 + 0 * ?1");
+        run("INSERT INTO seen VALUES (hex(randomblob(32)), ?1)");
+        run("INSERT INTO mail VALUES (?1, randomblob(16), hex(randomblob(9)), hex(zeroblob(100)), 'routed')");
+        run("INSERT INTO deliveries VALUES (?1, 'u', 'read')");
+        run("UPDATE outbox SET state = 'read' WHERE id = ?1");
+        run("DELETE FROM packets WHERE id = ?1");
+        run("DELETE FROM relayed WHERE id = ?1");
+        transaction.commit().unwrap();
+    }
+    MESSAGES as f64 / begun.elapsed().as_secs_f64()
+}

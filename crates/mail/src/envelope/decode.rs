@@ -1,0 +1,78 @@
+//! From a body to what it says. Precedence: envelope, older marks, plain text.
+//!
+//! JSON that our parser refuses (lone surrogates, numbers beyond a double, nesting
+//! without end, a byte order mark) is plain text: read less well, but never lost.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{ENVELOPE_VERSION, OwnBlock, Role, legacy, safe_label};
+use crate::label::Label;
+
+/// What `trl envelope decode` prints, and a little more for ourselves.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Decoded {
+    pub auto: bool,
+    pub in_reply_to: Option<String>,
+    pub text: String,
+    pub message_id: Option<String>,
+    pub from_session: Option<Label>,
+    pub to_session: Option<Label>,
+    pub role: Option<Role>,
+    pub envelope: bool,
+    #[serde(skip)]
+    pub own: Option<OwnBlock>,
+}
+
+impl Decoded {
+    pub(super) fn plain(text: &str) -> Decoded {
+        Decoded {
+            auto: false,
+            in_reply_to: None,
+            text: text.to_owned(),
+            message_id: None,
+            from_session: None,
+            to_session: None,
+            role: None,
+            envelope: false,
+            own: None,
+        }
+    }
+}
+
+pub fn decode(body: &str) -> Decoded {
+    envelope(body).or_else(|| legacy::decode(body)).unwrap_or_else(|| Decoded::plain(body))
+}
+
+/// A body that is no UTF-8 is no envelope; its text is shown with U+FFFD.
+pub fn decode_bytes(body: &[u8]) -> Decoded {
+    match std::str::from_utf8(body) {
+        Ok(text) => decode(text),
+        Err(_) => Decoded::plain(&String::from_utf8_lossy(body)),
+    }
+}
+
+fn envelope(body: &str) -> Option<Decoded> {
+    // Reading every long plain text as JSON would cost more than it says.
+    if !body.trim_start_matches([' ', '\t', '\r', '\n']).starts_with('{') {
+        return None;
+    }
+    let value: Value = serde_json::from_str(body).ok()?;
+    if value.get("envelope_version")?.as_str()? != ENVELOPE_VERSION {
+        return None;
+    }
+    let text = |block: &str, field: &str| value.get(block).and_then(|b| b.get(field)).and_then(Value::as_str);
+    let own = value.get("trl").filter(|own| own.is_object());
+    Some(Decoded {
+        auto: value.get("tp").and_then(|tp| tp.get("auto")) == Some(&Value::Bool(true)),
+        in_reply_to: text("tp", "in_reply_to").map(str::to_owned),
+        text: text("message", "text").unwrap_or_default().to_owned(),
+        message_id: text("message", "id").map(str::to_owned),
+        from_session: safe_label(text("tp", "from_session"))
+            .or_else(|| safe_label(text("scope", "wrapper_session_id"))),
+        to_session: safe_label(text("tp", "to_session")),
+        role: Some(Role::read(text("message", "role"))),
+        envelope: true,
+        own: own.and_then(|own| serde_json::from_value(own.clone()).ok()),
+    })
+}

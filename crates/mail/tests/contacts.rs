@@ -1,0 +1,119 @@
+//! Two owners on one relay: asking, accepting, declining, blocking. And hostile words.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Office, text};
+
+async fn strangers() -> (Office, Office, String, String) {
+    let here = Office::open();
+    let there = here.neighbour();
+    here.get(0, "agent.create", json!({"name": "alice"})).await;
+    here.get(1, "agent.use", json!({"agent": "alice"})).await;
+    there.get(0, "agent.create", json!({"name": "bob"})).await;
+    there.get(1, "agent.use", json!({"agent": "bob"})).await;
+    let address = |list: Value| list["agents"][0]["address"].as_str().unwrap().to_owned();
+    let alice = address(here.get(0, "agent.list", json!({})).await);
+    let bob = address(there.get(0, "agent.list", json!({})).await);
+    (here, there, alice, bob)
+}
+
+async fn becomes(office: &Office, address: &str, state: &str) -> Value {
+    for _ in 0..500 {
+        let list = office.get(1, "contact.list", json!({})).await;
+        let row = list["contacts"].as_array().unwrap().iter().find(|row| row["address"] == address).cloned();
+        if let Some(row) = row.filter(|row| row["state"] == state) {
+            return row;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    json!(null)
+}
+
+#[tokio::test]
+async fn strangers_ask_first_and_nobody_is_accepted_unasked() {
+    let (here, there, alice, bob) = strangers().await;
+    let fault = here.ask(1, "mail.send", json!({"to": bob, "text": "hi"})).await.unwrap_err();
+    assert_eq!(fault.code.as_str(), "CONTACT_REQUIRED");
+    let fault = here.ask(1, "mail.send", json!({"to": "bob", "text": "hi"})).await.unwrap_err();
+    assert_eq!(fault.code.as_str(), "AGENT_NOT_FOUND");
+    let row = here.get(1, "contact.request", json!({"who": bob})).await;
+    assert_eq!(row["state"], "requested");
+    assert_eq!(becomes(&there, &alice, "asking").await["who"], "alice");
+    let fault = here.ask(1, "mail.send", json!({"to": bob, "text": "hi"})).await.unwrap_err();
+    assert_eq!(fault.code.as_str(), "CONTACT_REQUIRED");
+    there.get(1, "contact.accept", json!({"who": "alice"})).await;
+    assert_eq!(becomes(&here, &bob, "accepted").await["who"], "bob");
+    let id = here.send(1, json!({"to": "bob", "text": "hi"})).await;
+    let got = there.take(1).await;
+    assert_eq!((text(&got[0]).as_str(), &got[0]["from"]), ("hi", &json!("alice")));
+    there.get(1, "mail.reply", json!({"message_id": got[0]["message_id"], "text": "hello"})).await;
+    let reply = here.get(1, "mail.await_reply", json!({"message_id": id, "timeout_s": 10.0})).await;
+    assert_eq!(reply["reply"]["text"], "hello");
+    let nobody = "a".repeat(32);
+    let fault = here.ask(1, "contact.request", json!({"who": nobody})).await.unwrap_err();
+    assert_eq!(fault.code.as_str(), "AGENT_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn declined_and_blocked_stay_so() {
+    let (here, there, alice, bob) = strangers().await;
+    here.get(1, "contact.request", json!({"who": bob})).await;
+    becomes(&there, &alice, "asking").await;
+    there.get(1, "contact.decline", json!({"who": alice})).await;
+    assert!(!becomes(&here, &bob, "declined").await.is_null());
+    there.get(1, "contact.block", json!({"who": alice})).await;
+    here.get(1, "contact.request", json!({"who": bob})).await;
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    let list = there.get(1, "contact.list", json!({})).await;
+    assert_eq!(list["contacts"][0]["state"], "blocked");
+}
+
+#[tokio::test]
+async fn mail_from_who_was_blocked_later_is_refused_and_told() {
+    let (here, there, alice, bob) = strangers().await;
+    here.get(1, "contact.request", json!({"who": bob})).await;
+    becomes(&there, &alice, "asking").await;
+    there.get(1, "contact.accept", json!({"who": alice})).await;
+    becomes(&here, &bob, "accepted").await;
+    there.get(1, "contact.block", json!({"who": alice})).await;
+    let id = here.send(1, json!({"to": bob, "text": "hi"})).await;
+    assert_eq!(here.reaches(1, &id, "failed").await["reason"], "blocked");
+    assert!(there.is_empty(1).await);
+}
+
+#[tokio::test]
+async fn agents_of_one_owner_need_not_ask_but_may_block() {
+    let office = Office::open();
+    office.agents(&["alice", "bob"]).await;
+    let list = office.get(1, "contact.list", json!({})).await;
+    assert_eq!((&list["contacts"][0]["who"], &list["contacts"][0]["state"]), (&json!("bob"), &json!("own")));
+    office.get(2, "contact.block", json!({"who": "alice"})).await;
+    let id = office.send(1, json!({"to": "bob", "text": "hi"})).await;
+    assert_eq!(office.reaches(1, &id, "failed").await["reason"], "blocked");
+    office.get(2, "contact.accept", json!({"who": "alice"})).await;
+    office.send(1, json!({"to": "bob", "text": "again"})).await;
+    assert_eq!(office.take_texts(2, 1).await, ["again"]);
+}
+
+#[tokio::test]
+async fn hostile_words_are_only_words() {
+    let office = Office::open();
+    office.agents(&["alice", "bob"]).await;
+    for name in ["", ".", "..", "a/b", "a b", "é", "a\nb", &"x".repeat(33), &"a".repeat(32)] {
+        let fault = office.ask(0, "agent.create", json!({"name": name})).await.unwrap_err();
+        assert_eq!(fault.code.as_str(), "INVALID_PARAMS", "{name:?}");
+    }
+    let hostile =
+        "\u{1b}[2J\u{0}$(rm -rf /)`x`\"; DROP TABLE mail; --\n\u{1}tp-auto\u{1}{\"envelope_version\":1}";
+    let used = json!({"agent": "alice", "cwd": hostile, "harness_session_id": hostile, "harness": hostile});
+    let label = office.get(3, "agent.use", used).await["label"].as_str().unwrap().to_owned();
+    assert!(trl_mail::label::Label::new(&label).is_ok(), "{label}");
+    let send = json!({"to": "bob", "text": hostile, "in_reply_to": hostile});
+    office.send(3, send).await;
+    let got = office.take(2).await;
+    assert_eq!((text(&got[0]).as_str(), &got[0]["auto"]), (hostile, &json!(false)));
+    let fault = office.ask(2, "mail.status", json!({"message_id": hostile})).await.unwrap_err();
+    assert!(!fault.message.contains('\u{1b}'), "{fault:?}");
+}

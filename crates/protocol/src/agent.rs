@@ -1,0 +1,180 @@
+//! Agents and their sessions: what is asked about them and what is answered.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Speaks for a session. `Debug` does not tell it, so a logged request gives nobody away.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Token(pub String);
+
+impl std::ops::Deref for Token {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Token(_) = self;
+        f.write_str("[token]")
+    }
+}
+
+/// What happens to mail that names no session when no conversation is bound to one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// The lowest label, or the pinned one.
+    #[default]
+    Primary,
+    /// Every live session.
+    Broadcast,
+    /// Nobody; the sender is told.
+    Drop,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateParams {
+    /// `[A-Za-z0-9._-]{1,32}`, unique in this daemon.
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Created {
+    pub agent: String,
+    pub address: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentRow {
+    pub agent: String,
+    pub address: String,
+    pub live_sessions: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentList {
+    pub agents: Vec<AgentRow>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UseParams {
+    /// An agent's name or address.
+    pub agent: String,
+    /// Wished for; granted if no live session holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The harness's own id of its session; a resumed one gets its last label back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harness_session_id: Option<String>,
+    /// What the harness is called: the stem of a label that is not wished for. Default `claude`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harness: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// Pin the granted label as the agent's primary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub primary: Option<bool>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    Daemon,
+    /// The engine runs in the caller's own process.
+    #[serde(rename = "self")]
+    Own,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Used {
+    pub agent: String,
+    pub address: String,
+    pub label: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested: Option<String>,
+    /// Why this label was granted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub mode: Mode,
+    /// Proves this session on other connections, as param `as`.
+    pub token: Token,
+    pub live_sessions: Vec<String>,
+}
+
+/// Params of requests that need only to know who asks.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CallerParams {
+    /// The token of `agent.use`, on a connection that is not bound.
+    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+    pub as_token: Option<Token>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Whoami {
+    pub agent: String,
+    pub address: String,
+    pub label: String,
+    pub mode: Mode,
+    pub live_sessions: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SessionsParams {
+    /// Another agent of this daemon; default: the caller's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+    pub as_token: Option<Token>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionRow {
+    pub label: String,
+    /// Whether this is the caller.
+    #[serde(rename = "self")]
+    pub own: bool,
+    pub pid: Option<u32>,
+    pub cwd: Option<String>,
+    pub started_at: String,
+    pub last_seen: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sessions {
+    pub sessions: Vec<SessionRow>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Beat {
+    pub label: String,
+    /// Messages that wait in this session's inbox.
+    pub waiting: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Released {
+    pub label: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_tells_no_token() {
+        let params = CallerParams { as_token: Some(Token("0123456789abcdef".to_owned())) };
+        assert_eq!(format!("{params:?}"), "CallerParams { as_token: Some([token]) }");
+        assert_eq!(serde_json::to_string(&params).unwrap_or_default(), r#"{"as":"0123456789abcdef"}"#);
+    }
+}

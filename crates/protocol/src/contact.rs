@@ -1,0 +1,42 @@
+//! Contacts: who may write to an agent. Agents of one daemon need not ask.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::agent::Token;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContactParams {
+    /// A petname or an address.
+    pub who: String,
+    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+    pub as_token: Option<Token>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ContactState {
+    /// We asked and wait.
+    Requested,
+    /// They asked; accept, decline or block.
+    Asking,
+    Accepted,
+    Declined,
+    Blocked,
+    /// Another agent of this daemon.
+    Own,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ContactRow {
+    pub who: String,
+    pub address: String,
+    pub state: ContactState,
+    pub since: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ContactList {
+    pub contacts: Vec<ContactRow>,
+}

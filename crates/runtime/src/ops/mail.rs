@@ -1,0 +1,73 @@
+//! `agent.…`, `mail.…` and `contact.…`: what they mean is decided by the mail itself.
+
+use trl_mail::{Caller as MailCaller, MailRequest};
+use trl_protocol::agent::CallerParams;
+use trl_protocol::mail::SubscriptionOver;
+use trl_protocol::{Code, Event, Fault, MailReply, Request};
+
+use crate::caller::{Caller, EventSink, Gone};
+use crate::runtime::Inner;
+
+pub(crate) async fn perform(runtime: &Inner, request: Request, caller: &Caller) -> Result<MailReply, Fault> {
+    let request = MailRequest::try_from(request)
+        .map_err(|other| Fault::internal(format!("{} is not for the mail", other.method())))?;
+    let mail = runtime.mailroom.mail().await?;
+    let asks = MailCaller { connection: caller.connection };
+    if waits(&request) {
+        return tokio::select! {
+            reply = mail.handle(request, asks) => reply,
+            () = caller.gone() => Err(nobody_waits()),
+            () = runtime.stopping() => Err(wait_is_over()),
+        };
+    }
+    let binds = matches!(request, MailRequest::AgentUse(_));
+    let reply = mail.handle(request, asks).await;
+    // Whoever left before its session was bound to the connection would be there for ever.
+    if let Some(connection) = caller.connection.filter(|_| binds && caller.is_gone()) {
+        runtime.mailroom.connection_closed(connection).await;
+    }
+    reply
+}
+
+pub(crate) async fn subscribe<S: EventSink>(
+    runtime: &Inner,
+    params: CallerParams,
+    caller: &Caller,
+    events: &mut S,
+) -> Result<MailReply, Fault> {
+    let mail = runtime.mailroom.mail().await?;
+    let mut subscription = mail.subscribe(params, MailCaller { connection: caller.connection }).await?;
+    // The subscription keeps what it needs; the mail itself can be closed meanwhile.
+    drop(mail);
+    let mut told = 0;
+    loop {
+        let event = tokio::select! {
+            event = subscription.next() => event?,
+            () = caller.gone() => return Err(nobody_waits()),
+            () = runtime.stopping() => return Ok(MailReply::Subscription(SubscriptionOver { events: told })),
+        };
+        if let Err(Gone) = events.send(Event::Mail { count: event.count, ids: &event.ids }).await {
+            return Err(nobody_waits());
+        }
+        told += 1;
+    }
+}
+
+fn waits(request: &MailRequest) -> bool {
+    match request {
+        MailRequest::MailInbox(params) => params.wait_s.is_some(),
+        MailRequest::MailAwaitReply(_) | MailRequest::MailSendAndWait(_) => true,
+        _ => false,
+    }
+}
+
+fn nobody_waits() -> Fault {
+    Fault::internal("the client is gone")
+}
+
+fn wait_is_over() -> Fault {
+    Fault::new(
+        Code::ShuttingDown,
+        "the daemon ends and the wait with it; what was sent stays sent, and mail.await_reply finds a reply later",
+    )
+}
