@@ -256,17 +256,11 @@ fn survive(random: u64) {
     runtime.block_on(compare(home.path(), &said));
 }
 
+/// At every step, and at forty random points; `TRL_CRASH_POINTS` makes it a longer walk.
 #[test]
 fn killed_at_every_step_nothing_is_lost_or_doubled() {
-    survive(40);
-}
-
-/// The long walk: `TRL_CRASH_POINTS` lives, two thousand unless said otherwise.
-#[test]
-#[ignore = "minutes long; run with --ignored"]
-fn killed_at_thousands_of_points_nothing_is_lost_or_doubled() {
     let points = std::env::var("TRL_CRASH_POINTS").ok().and_then(|text| text.parse().ok());
-    survive(points.unwrap_or(2000));
+    survive(points.unwrap_or(40));
 }
 
 /// A step that fails without death: the same life must get over it.
