@@ -6,6 +6,8 @@
 use std::os::fd::OwnedFd;
 
 use rustix::process::Signal;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 #[derive(Debug)]
 pub(crate) struct HostProcess {
@@ -22,6 +24,15 @@ impl HostProcess {
     /// Ends it at once; false if that cannot be done safely.
     pub(crate) fn kill(&self) -> bool {
         self.handle.as_ref().is_some_and(|handle| signal(handle, Signal::KILL))
+    }
+
+    /// Waits until it has ended. At once where the kernel cannot tell.
+    pub(crate) async fn gone(&self) {
+        let Some(handle) = self.handle.as_ref().and_then(|handle| handle.try_clone().ok()) else { return };
+        if let Ok(handle) = AsyncFd::register_with_interest(handle, Interest::READABLE) {
+            // Readable is what the handle of a dead process is.
+            handle.readable().await.ok();
+        }
     }
 
     /// One that somebody has stopped goes on, to hear what it is told.

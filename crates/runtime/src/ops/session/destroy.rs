@@ -48,6 +48,7 @@ pub(crate) async fn end(session: &Session, force: bool) -> Result<(), Fault> {
             Err(fault) if fault.code != Code::SessionTerminated => return Err(fault),
             _ => session.link.ended().await,
         };
+        session.process.gone().await;
         Ok(())
     };
     match tokio::time::timeout(patience, asked).await {
