@@ -29,7 +29,9 @@ impl HostProcess {
     /// Waits until it has ended. At once where the kernel cannot tell.
     pub(crate) async fn gone(&self) {
         let Some(handle) = self.handle.as_ref().and_then(|handle| handle.try_clone().ok()) else { return };
-        if let Ok(handle) = AsyncFd::register_with_interest(handle, Interest::READABLE) {
+        // SAFETY: the descriptor is owned by what is registered, and closed only after it.
+        let watched = unsafe { AsyncFd::register_with_interest(handle, Interest::READABLE) };
+        if let Ok(handle) = watched {
             // Readable is what the handle of a dead process is.
             handle.readable().await.ok();
         }
