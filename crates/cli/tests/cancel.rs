@@ -27,6 +27,23 @@ fn a_running_command_is_cancelled_by_session_or_by_id(shell: Shell) {
     assert!(!process::exists(daemon.work().join("kept/hit")));
 }
 
+/// A cancel that comes while the shell is just starting a program.
+fn a_cancel_at_any_moment_leaves_no_stray(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let pid = session.pid();
+    for _ in 0..60 {
+        let (request, exec_id) =
+            session.stream_until(json!({"command": "echo up; sleep 30; touch hit"}), "up\n");
+        session.connection.ok("exec.cancel", json!({"exec_id": exec_id}));
+        assert_eq!(session.connection.finish(request).data()["cancelled"], true);
+        let data = session.run("echo $$");
+        assert_eq!(data.stdout, format!("{pid}\n"), "another shell: {data:?}");
+        assert_eq!(process::children(pid), [0; 0], "a program was left behind");
+    }
+    assert!(!process::exists(daemon.work().join("hit")));
+}
+
 fn every_kind_of_foreground_work_is_cancelled(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
@@ -142,6 +159,7 @@ fn cancelling_twice_is_cancelling_once(shell: Shell) {
 
 in_each_shell!(
     a_running_command_is_cancelled_by_session_or_by_id,
+    a_cancel_at_any_moment_leaves_no_stray,
     every_kind_of_foreground_work_is_cancelled,
     a_named_signal_is_all_that_is_sent,
     nothing_to_cancel_is_no_error,

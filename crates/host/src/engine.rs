@@ -273,6 +273,7 @@ impl Host {
     }
 
     pub(crate) fn on_settled(&mut self, settling: Settling) {
+        self.close_aftermath();
         let Some(shell) = &self.shell else { return };
         let dump = settling.dump.read().unwrap_or_default();
         match shell.dialect.read_dump(&String::from_utf8_lossy(&dump)) {
@@ -325,6 +326,9 @@ impl Host {
         }
         if self.terminal_quiet_at.is_some_and(|at| at <= now) {
             self.on_terminal_quiet();
+        }
+        if self.aftermath.as_ref().is_some_and(|aftermath| aftermath.next <= now) {
+            self.press_aftermath();
         }
         if self.ending.as_ref().is_some_and(|ending| ending.next <= now) {
             self.press_on();

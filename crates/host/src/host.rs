@@ -19,6 +19,7 @@ use crate::journal::{Caps, Journal};
 use crate::link::{Link, Links};
 use crate::shell::snapshot::Snapshot;
 use crate::shell::{Held, Shell};
+use crate::strays::Aftermath;
 use crate::streams::Subscription;
 use crate::timer::Timer;
 use crate::wind_down::Ending;
@@ -112,6 +113,8 @@ pub(crate) struct Host {
     next_link: u64,
     pub(crate) subscriptions: Vec<Subscription>,
     pub(crate) terminal_quiet_at: Option<Instant>,
+    /// The last stop, until the shell has shown that it goes on.
+    pub(crate) aftermath: Option<Aftermath>,
     pub(crate) ending: Option<Ending>,
     pub(crate) over: bool,
     listener: Option<UnixListener>,
@@ -209,6 +212,7 @@ impl Host {
             next_link: 1,
             subscriptions: Vec::new(),
             terminal_quiet_at: None,
+            aftermath: None,
             ending: None,
             over: false,
             listener: Some(listener),
@@ -332,6 +336,7 @@ impl Host {
         let session = [
             self.stage_deadline,
             self.terminal_quiet_at,
+            self.aftermath.as_ref().map(|aftermath| aftermath.next),
             self.ending.as_ref().map(|ending| ending.next),
             self.idle_deadline(),
         ];

@@ -19,6 +19,7 @@ mod replacement;
 mod requests;
 mod shell;
 mod stopping;
+mod strays;
 mod streams;
 mod timer;
 mod tree;

@@ -5,26 +5,34 @@ use std::time::Instant;
 
 use rustix::process::Signal;
 
-use crate::exec::escalation::{Escalation, Step};
+use crate::exec::escalation::Step;
 use crate::exec::{Exec, Stopping, Why};
 use crate::host::{Host, Stage};
 use crate::outcome::End;
+use crate::strays::Seen;
 use crate::tree;
 
 impl Host {
     /// A stopped command is over when everything that was part of it is gone.
     pub(crate) fn go_on_waning(&mut self) {
         let Stage::Waning { exec: number, status, asked } = self.stage else { return };
+        let shell = self.shell.as_ref().map(|shell| shell.pid);
         let Some(running) = self.execs.get_mut(&number).and_then(Exec::running_mut) else { return };
-        if let Some(stopping) = &mut running.stopping {
+        if let (Some(stopping), Some(shell)) = (&mut running.stopping, shell) {
+            for stray in stopping.seen.strays(shell) {
+                tree::signal(&stray, Signal::KILL);
+                stopping.doomed.push(stray);
+            }
             stopping.doomed.retain(tree::is_alive);
             if !stopping.doomed.is_empty() && !stopping.escalation.is_exhausted() {
                 stopping.watched = stopping.doomed.iter().filter_map(tree::watch).collect();
                 return;
             }
         }
+        let seen = running.stopping.as_mut().map(|stopping| std::mem::take(&mut stopping.seen));
         self.finish(number, End::Status(status));
         if self.ending.is_none() {
+            seen.into_iter().for_each(|seen| self.watch_aftermath(seen));
             // The shell may still have an interrupt to digest; an empty line takes it.
             self.stage = Stage::Clearing { exec: number, status, asked };
             self.say(Some(" \n".to_owned()));
@@ -33,42 +41,39 @@ impl Host {
 
     /// Takes the next step towards the end of a running command.
     pub(crate) fn stop(&mut self, number: u64, why: Why) {
-        let Some(running) = self.execs.get_mut(&number).and_then(Exec::running_mut) else { return };
-        let fresh = Stopping {
-            why,
-            escalation: Escalation::default(),
-            next: Instant::now(),
-            doomed: Vec::new(),
-            watched: Vec::new(),
+        let waning = matches!(self.stage, Stage::Waning { exec, .. } if exec == number);
+        let Some(beside) = self.execs.get(&number).and_then(Exec::running).map(|running| running.pid) else {
+            return;
         };
-        let stopping = running.stopping.get_or_insert(fresh);
+        let shell = self.shell.as_ref().filter(|_| beside.is_none()).map(|shell| shell.pid);
+        let mut job = if waning { Vec::new() } else { self.job(beside).processes };
+        let Some(running) = self.execs.get_mut(&number).and_then(Exec::running_mut) else { return };
+        let stopping = running.stopping.get_or_insert_with(|| {
+            let seen = shell.map(|shell| Seen::now(shell, &job));
+            Stopping::new(why, seen.unwrap_or_default())
+        });
+        let strays = shell.map(|shell| stopping.seen.strays(shell)).unwrap_or_default();
+        job.extend(strays);
+        stopping.doomed.retain(|process| !job.contains(process));
+        stopping.doomed.append(&mut job);
         let (step, grace) = stopping.escalation.next();
         stopping.next = Instant::now() + grace;
-        let beside = running.pid;
-        let waning = matches!(self.stage, Stage::Waning { exec, .. } if exec == number);
+        if let (Some(shell), false) = (shell, waning) {
+            // First, so that nothing of the text goes on when its current program has died.
+            rustix::process::kill_process(shell, Signal::INT).ok();
+            if step == Step::EndShell {
+                rustix::process::kill_process(shell, Signal::KILL).ok();
+            }
+        }
         let signal = match step {
             Step::Interrupt => Signal::INT,
             Step::Terminate => Signal::TERM,
             Step::Kill | Step::EndShell => Signal::KILL,
         };
-        let job = if waning { Vec::new() } else { self.job(beside).processes };
-        if let (None, false, Some(shell)) = (beside, waning, &self.shell) {
-            // First, so that nothing of the text goes on when its current program has died.
-            rustix::process::kill_process(shell.pid, Signal::INT).ok();
-            if step == Step::EndShell {
-                rustix::process::kill_process(shell.pid, Signal::KILL).ok();
-            }
-        }
-        if let Some(stopping) =
-            self.execs.get_mut(&number).and_then(Exec::running_mut).and_then(|r| r.stopping.as_mut())
-        {
-            stopping.doomed.retain(|process| !job.contains(process));
-            stopping.doomed.extend(job);
-            for process in &stopping.doomed {
-                tree::signal(process, signal);
-                // A job that was stopped dies of its signal only when it goes on.
-                tree::signal(process, Signal::CONT);
-            }
+        for process in &stopping.doomed {
+            tree::signal(process, signal);
+            // A job that was stopped dies of its signal only when it goes on.
+            tree::signal(process, Signal::CONT);
         }
         self.go_on_waning();
     }
@@ -85,7 +90,7 @@ impl Host {
     }
 
     /// What runs now: the foreground job and all below it, or the command beside the shell.
-    fn job(&self, beside: Option<i32>) -> Job {
+    pub(crate) fn job(&self, beside: Option<i32>) -> Job {
         if let Some(pid) = beside {
             let processes = tree::look(pid).into_iter().chain(tree::descendants(pid)).collect();
             return Job { processes, is_shell: false };
@@ -99,8 +104,8 @@ impl Host {
 }
 
 /// What a running command consists of.
-struct Job {
-    processes: Vec<tree::Process>,
+pub(crate) struct Job {
+    pub(crate) processes: Vec<tree::Process>,
     /// The shell itself is in the foreground, with a loop or a builtin.
     is_shell: bool,
 }

@@ -12,6 +12,7 @@ use trl_protocol::wire::RunSpec;
 
 use crate::journal::ExecJournal;
 use crate::shell::Held;
+use crate::strays::Seen;
 use crate::tree::Process;
 use escalation::Escalation;
 
@@ -67,10 +68,24 @@ pub struct Stopping {
     pub why: Why,
     pub escalation: Escalation,
     pub next: Instant,
+    pub seen: Seen,
     /// Everything that was part of the command when it was stopped.
     pub doomed: Vec<Process>,
     /// Readable when one of them is gone.
     pub watched: Vec<OwnedFd>,
+}
+
+impl Stopping {
+    pub fn new(why: Why, seen: Seen) -> Stopping {
+        Stopping {
+            why,
+            escalation: Escalation::default(),
+            next: Instant::now(),
+            seen,
+            doomed: Vec::new(),
+            watched: Vec::new(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
