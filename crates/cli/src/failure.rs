@@ -57,6 +57,11 @@ impl Failure {
         Failure::new("UNAVAILABLE", UNAVAILABLE, message)
     }
 
+    /// The settings cannot be used.
+    pub(crate) fn config(message: impl Into<String>) -> Failure {
+        Failure::new("CONFIG", CONFIG, message)
+    }
+
     pub(crate) fn closed_pipe() -> Failure {
         Failure { said: None, status: CLOSED_PIPE }
     }
@@ -156,7 +161,7 @@ impl From<ClientError> for Failure {
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Failure {
-        let failure = Failure::new("CONFIG", CONFIG, error.to_string());
+        let failure = Failure::config(error.to_string());
         error.help().into_iter().fold(failure, Failure::hint)
     }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use trl_protocol::{Code, Fault, limits};
-use trl_runtime::{Connected, Gone, Presence, Runtime};
+use trl_protocol::{Code, Fault, Reply, Request, limits};
+use trl_runtime::{Caller, Connected, EventSink, Gone, Presence, Runtime};
 
 use crate::line_reader::{LineReader, Next};
 use crate::outbox::{Events, Outbox};
@@ -144,21 +144,32 @@ impl Connection {
         let runtime = self.runtime.clone();
         let outbox = self.outbox.clone();
         let caller = self.presence.caller(call.id_text);
-        let mut phase = self.phase.clone();
+        let phase = self.phase.clone();
         async move {
             let mut events = Events { outbox: outbox.clone(), id: call.id };
-            let result = tokio::select! {
-                result = runtime.dispatch(call.request, &caller, &mut events) => result,
-                _ = phase.wait_for(|phase| *phase == Phase::Closing) => Err(closing()),
-            };
+            let result = perform(&runtime, call.request, &caller, &mut events, phase).await;
             // A client that is gone needs no answer.
             let _ = outbox.append(|buffer| written::put_response(buffer, &events.id, &result)).await;
             drop(permit);
         }
     }
 
-    async fn answer(&self, id: &str, result: &Result<trl_protocol::Reply, Fault>) -> Result<(), Gone> {
+    async fn answer(&self, id: &str, result: &Result<Reply, Fault>) -> Result<(), Gone> {
         self.outbox.append(|buffer| written::put_response(buffer, id, result)).await
+    }
+}
+
+/// Does what was asked; what is still under way when the daemon ends is answered so.
+pub(crate) async fn perform(
+    runtime: &Runtime,
+    request: Request,
+    caller: &Caller,
+    events: &mut impl EventSink,
+    mut phase: watch::Receiver<Phase>,
+) -> Result<Reply, Fault> {
+    tokio::select! {
+        result = runtime.dispatch(request, caller, events) => result,
+        _ = phase.wait_for(|phase| *phase == Phase::Closing) => Err(closing()),
     }
 }
 

@@ -4,6 +4,7 @@
 //! [`trl_runtime::Runtime::dispatch`]; none decides anything about a session.
 
 mod connection;
+mod http;
 mod json_text;
 mod line_reader;
 mod lock;
@@ -14,5 +15,6 @@ mod stdio;
 mod unix;
 mod written;
 
+pub use http::{HttpConfig, HttpError, TokenError, Tokens};
 pub use serve::{GatewayConfig, ServeError, serve, serve_blocking};
 pub use unix::SocketError;

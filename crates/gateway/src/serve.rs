@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use tokio::sync::{Semaphore, watch};
 use trl_runtime::{Config, Runtime, StartError, Stop};
 
 use crate::connection::Phase;
+use crate::http::{self, HttpConfig, HttpError};
 use crate::stdio;
 use crate::unix::{Claim, Listener, MAX_CONNECTIONS, SocketError};
 
@@ -26,16 +28,27 @@ const FLUSH: Duration = Duration::from_secs(1);
 pub struct GatewayConfig {
     /// Path of the Unix socket.
     pub socket: Option<PathBuf>,
+    /// Nobody named the socket: if another daemon has it, serve without.
+    pub socket_if_free: bool,
     /// Speak on stdin and stdout too. Without a socket the daemon ends with its stdin.
     pub stdio: bool,
-    /// Called once, when clients can connect.
-    pub on_ready: Option<Box<dyn FnOnce() + Send>>,
+    pub http: Option<HttpConfig>,
+    /// Nobody asked this daemon in particular for HTTP: if it cannot be had, serve without.
+    pub http_if_possible: bool,
+    /// Called once, when clients can connect, with where HTTP is served.
+    pub on_ready: Option<Box<dyn FnOnce(Option<SocketAddr>) + Send>>,
 }
 
 impl fmt::Debug for GatewayConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let GatewayConfig { socket, stdio, on_ready: _ } = self;
-        f.debug_struct("GatewayConfig").field("socket", socket).field("stdio", stdio).finish_non_exhaustive()
+        let GatewayConfig { socket, socket_if_free, stdio, http, http_if_possible, on_ready: _ } = self;
+        f.debug_struct("GatewayConfig")
+            .field("socket", socket)
+            .field("stdio", stdio)
+            .field("socket_if_free", socket_if_free)
+            .field("http", http)
+            .field("http_if_possible", http_if_possible)
+            .finish_non_exhaustive()
     }
 }
 
@@ -45,9 +58,11 @@ pub enum ServeError {
     Socket(#[from] SocketError),
     #[error(transparent)]
     Start(#[from] StartError),
+    #[error(transparent)]
+    Http(#[from] HttpError),
     #[error("the event loop cannot be set up: {0}")]
     EventLoop(io::Error),
-    #[error("there is nothing to serve on; give --socket or --stdin")]
+    #[error("there is nothing to serve on; give --socket, --stdin or --http")]
     NoTransport,
 }
 
@@ -75,14 +90,12 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     // Sessions are told this path, and do not share our working directory.
     gateway.socket = gateway.socket.map(|path| std::path::absolute(&path).unwrap_or(path));
-    let claim = match &gateway.socket {
-        Some(path) => Some(Claim::take(path).await?),
-        None => None,
-    };
-    if claim.is_none() && !gateway.stdio {
+    let (claim, web) = claim(&mut gateway).await?;
+    if claim.is_none() && web.is_none() && !gateway.stdio {
         return Err(ServeError::NoTransport);
     }
-    let scope = Scope::of(gateway.socket.as_deref(), &config.runtime_dir);
+    let address = web.as_ref().map(|web| web.address);
+    let scope = Scope::of(gateway.socket.as_deref(), address, &config.runtime_dir);
     scope.apply(&mut config);
     config.socket.clone_from(&gateway.socket);
     let keep_sessions = config.keep_sessions;
@@ -90,13 +103,14 @@ pub async fn serve(
     let runtime = Runtime::start(config).await?;
     let listener = claim.map(Claim::listen).transpose()?;
     if let Some(ready) = gateway.on_ready {
-        ready();
+        ready(address);
     }
     tracing::info!(pid = std::process::id(), "serving");
 
     let (phase, watched) = watch::channel(Phase::Open);
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS as usize));
-    let only_stdio = listener.is_none();
+    let web_connections = Arc::new(Semaphore::new(http::MAX_CONNECTIONS as usize));
+    let only_stdio = listener.is_none() && web.is_none();
     let mut stdio = gateway.stdio.then(|| tokio::spawn(stdio::serve(runtime.clone(), watched.clone())));
     let stdio_over = async {
         match &mut stdio {
@@ -104,22 +118,61 @@ pub async fn serve(
             _ => std::future::pending().await,
         }
     };
+    let web = web.map(|web| web.accept_all(runtime.clone(), Arc::clone(&web_connections), watched.clone()));
     tokio::select! {
         () = shutdown => {}
         _ = runtime.stop_requested() => {}
         () = stdio_over => {}
         () = accept(listener.as_ref(), &runtime, &connections, &watched) => {}
+        () = if_any(web) => {}
     }
     runtime.refuse(Stop { keep_sessions });
     let claim = listener.map(Listener::close);
     let kept = runtime.end().await;
     let patience = if kept { DRAIN_KEPT } else { DRAIN };
-    drain(&phase, patience, &connections, stdio).await;
+    let open = [(&*connections, MAX_CONNECTIONS), (&*web_connections, http::MAX_CONNECTIONS)];
+    drain(&phase, patience, open, stdio).await;
     runtime.close_mail().await;
     scope.tidy(&dirs);
     drop(claim);
     tracing::info!("ended");
     Ok(())
+}
+
+/// Takes the places that others could have too, before anything is touched.
+async fn claim(gateway: &mut GatewayConfig) -> Result<(Option<Claim>, Option<http::Listener>), ServeError> {
+    let claim = match &gateway.socket {
+        None => None,
+        Some(path) => match Claim::take(path).await {
+            Ok(claim) => Some(claim),
+            Err(error @ SocketError::Taken { .. }) if gateway.socket_if_free => {
+                tracing::warn!("{error}; this one serves HTTP only");
+                gateway.socket = None;
+                None
+            }
+            Err(error) => return Err(error.into()),
+        },
+    };
+    let web = match gateway.http.take() {
+        None => None,
+        Some(config) => match http::Listener::bind(config).await {
+            Ok(web) => Some(web),
+            Err(error) if gateway.http_if_possible => {
+                tracing::warn!("{error}; going on without");
+                None
+            }
+            Err(error) => return Err(error.into()),
+        },
+    };
+    Ok((claim, web))
+}
+
+/// What is not there never ends.
+async fn if_any(serving: Option<impl Future<Output = ()>>) {
+    match serving {
+        Some(serving) => serving.await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn accept(
@@ -128,22 +181,21 @@ async fn accept(
     connections: &Arc<Semaphore>,
     phase: &watch::Receiver<Phase>,
 ) {
-    match listener {
-        Some(listener) => listener.accept_all(runtime, connections, phase).await,
-        None => std::future::pending().await,
-    }
+    if_any(listener.map(|listener| listener.accept_all(runtime, connections, phase))).await;
 }
 
 /// Lets every connection finish what it is about, within bounds.
 async fn drain(
     phase: &watch::Sender<Phase>,
     patience: Duration,
-    connections: &Semaphore,
+    open: [(&Semaphore, u32); 2],
     stdio: Option<tokio::task::JoinHandle<()>>,
 ) {
     let mut stdio = stdio.filter(|serving| !serving.is_finished());
     let mut all_over = std::pin::pin!(async {
-        let _ = connections.acquire_many(MAX_CONNECTIONS).await;
+        for (connections, most) in open {
+            let _ = connections.acquire_many(most).await;
+        }
         if let Some(serving) = &mut stdio {
             let _ = serving.await;
         }
@@ -163,8 +215,13 @@ async fn drain(
 struct Scope(Option<String>);
 
 impl Scope {
-    fn of(socket: Option<&Path>, runtime_dir: &Path) -> Scope {
-        let Some(socket) = socket else { return Scope(Some(format!("at-stdio-{}", std::process::id()))) };
+    fn of(socket: Option<&Path>, web: Option<SocketAddr>, runtime_dir: &Path) -> Scope {
+        let Some(socket) = socket else {
+            return Scope(Some(match web {
+                None => format!("at-stdio-{}", std::process::id()),
+                Some(address) => format!("at-{:08x}", fingerprint(address.to_string().as_bytes())),
+            }));
+        };
         if socket == runtime_dir.join("trl.sock") {
             return Scope(None);
         }
@@ -209,10 +266,12 @@ mod tests {
 
     #[test]
     fn each_socket_has_its_own_sessions() {
-        let scope = |socket: &str| Scope::of(Some(Path::new(socket)), Path::new("/run/trl"));
+        let scope = |socket: &str| Scope::of(Some(Path::new(socket)), None, Path::new("/run/trl"));
         assert_eq!(scope("/run/trl/trl.sock"), Scope(None));
         assert_ne!(scope("/run/trl/a.sock"), scope("/run/trl/b.sock"));
         assert_eq!(scope("/tmp/../tmp/a.sock"), scope("/tmp/a.sock"));
+        let web = |address: &str| Scope::of(None, Some(address.parse().unwrap()), Path::new("/run/trl"));
+        assert_ne!(web("127.0.0.1:80"), web("127.0.0.1:81"));
         assert_eq!(fingerprint(b"foobar"), 0xbf9c_f968);
     }
 }

@@ -33,7 +33,7 @@ async fn it_is_for_its_owner_only_and_gone_after_the_end() {
 async fn a_second_daemon_is_refused_and_changes_nothing() {
     let first = start().await;
     let other = tempfile::tempdir().unwrap();
-    let gateway = trl_gateway::GatewayConfig { socket: Some(first.socket()), stdio: false, on_ready: None };
+    let gateway = trl_gateway::GatewayConfig { socket: Some(first.socket()), ..Default::default() };
     let refused = trl_gateway::serve(gateway, config(other.path()), std::future::pending())
         .await
         .unwrap_err()

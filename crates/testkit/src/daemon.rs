@@ -15,14 +15,17 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::connection::Connection;
+use crate::http::Http;
 use crate::leftovers::Leftovers;
 use crate::process;
 use crate::session::Session;
 use crate::shell::Shell;
-use crate::wait::GUARD;
+use crate::wait::{GUARD, wait_until};
 
 /// Put into the environment of all that a daemon starts, so that it can be found again.
 const MARK: &str = "TESTKIT_MARK";
+/// What opens the HTTP of a daemon under test.
+const TOKEN: &str = "a-token-for-tests-0123456789";
 
 /// What a daemon is started with.
 #[derive(Debug)]
@@ -44,6 +47,12 @@ impl Builder {
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Builder {
         self.environment.push((name.into(), value.into()));
         self
+    }
+
+    /// Serves HTTP too, at a port of its own.
+    #[must_use]
+    pub fn http(self) -> Builder {
+        self.arg("--http").arg("127.0.0.1:0").env("TRL_AUTH_TOKEN", TOKEN)
     }
 
     /// A program that starts the daemon: it gets the daemon's own words as its arguments.
@@ -92,6 +101,14 @@ impl Daemon {
             environment: Vec::new(),
             launcher: Vec::new(),
         }
+    }
+
+    /// Starts what was only prepared.
+    #[must_use]
+    #[track_caller]
+    pub fn started(mut self) -> Daemon {
+        self.launch();
+        self
     }
 
     pub fn socket(&self) -> PathBuf {
@@ -233,6 +250,18 @@ impl Daemon {
     pub fn connect(&self) -> Connection {
         Connection::open(&self.socket())
             .unwrap_or_else(|error| panic!("no connection ({error}):\n{}", self.log()))
+    }
+
+    /// Where this daemon serves HTTP, as its log tells.
+    #[track_caller]
+    pub fn http(&self) -> Http {
+        let mut address = None;
+        wait_until("the log tells the address of HTTP", GUARD, || {
+            address =
+                self.log().lines().rev().find_map(|line| line.split_once("http=")?.1.trim().parse().ok());
+            address.is_some()
+        });
+        Http { address: address.expect("it was just found"), token: TOKEN.to_owned() }
     }
 
     #[track_caller]

@@ -18,6 +18,7 @@
 mod connection;
 mod daemon;
 mod every;
+mod http;
 mod leftovers;
 pub mod process;
 mod ran;
@@ -28,6 +29,7 @@ mod wait;
 pub use connection::{Answer, Connection, Event, event_bytes};
 pub use daemon::{Builder, Daemon};
 pub use every::every;
+pub use http::{Http, HttpAnswer, read_answer, read_chunk};
 pub use leftovers::Leftovers;
 pub use ran::Ran;
 pub use session::Session;

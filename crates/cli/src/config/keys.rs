@@ -22,8 +22,11 @@ macro_rules! keys {
 keys! {
     Home, "TRL_HOME", None, "one directory for everything: `run`, `state` and `config` below it";
     SocketPath, "TRL_SOCKET_PATH", Some("socket_path"), "the daemon's Unix socket; default `trl.sock` in the runtime directory";
-    Http, "TRL_HTTP", Some("http"), "address of the HTTP transport (not in this build yet)";
-    AuthToken, "TRL_AUTH_TOKEN", Some("auth_token"), "bearer token of the HTTP transport (not in this build yet)";
+    Http, "TRL_HTTP", Some("http"), "address of the HTTP transport: `127.0.0.1:7700`, or only a port of this machine";
+    AuthToken, "TRL_AUTH_TOKEN", Some("auth_token"), "bearer token of the HTTP transport, with every right";
+    TokensFile, "TRL_TOKENS_FILE", Some("tokens_file"), "file (mode 0600) of more tokens, one a line: `NAME SCOPE TOKEN`, the scope `read`, `run` or `admin`";
+    HttpHosts, "TRL_HTTP_HOSTS", Some("http_hosts"), "names, separated by commas, that HTTP answers to beside addresses and `localhost`";
+    HttpOrigins, "TRL_HTTP_ORIGINS", Some("http_origins"), "origins, separated by commas, whose web pages may use HTTP; default none";
     MaxSessions, "TRL_MAX_SESSIONS", Some("max_sessions"), "sessions that may live at once; default 64";
     DefaultTimeout, "TRL_DEFAULT_TIMEOUT_S", Some("default_timeout_s"), "deadline of commands that name none, in seconds; 0 is none; default 60";
     MaxOutput, "TRL_MAX_OUTPUT_BYTES", Some("max_output_bytes"), "how much of each stream a reply holds; default 1 MiB";

@@ -1,5 +1,6 @@
 //! From what was said to what it means.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use trl_protocol::limits;
@@ -16,7 +17,9 @@ pub(crate) struct Settings {
     pub(crate) socket: PathBuf,
     /// Whether the socket was named by a flag, not only by habit.
     pub(crate) socket_by_flag: bool,
-    pub(crate) http: Option<Origin>,
+    /// Whether anybody named it at all.
+    pub(crate) socket_named: bool,
+    pub(crate) http: Option<HttpSettings>,
     pub(crate) max_sessions: usize,
     pub(crate) default_timeout_s: f64,
     pub(crate) max_output_bytes: u64,
@@ -27,6 +30,27 @@ pub(crate) struct Settings {
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
     pub(crate) log_file: Option<PathBuf>,
+}
+
+/// HTTP as asked for; whether it can be served is the gateway's to say.
+#[derive(Debug, Clone)]
+pub(crate) struct HttpSettings {
+    pub(crate) address: String,
+    pub(crate) by_flag: bool,
+    pub(crate) token: Option<Secret>,
+    pub(crate) tokens_file: Option<PathBuf>,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) origins: Vec<String>,
+}
+
+/// Never shown.
+#[derive(Clone)]
+pub(crate) struct Secret(pub(crate) String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
 }
 
 impl Settings {
@@ -50,7 +74,8 @@ pub(crate) fn resolve(layers: &Layers, ambient: &Ambient) -> Result<Settings, Co
     Ok(Settings {
         socket: path(Key::SocketPath).unwrap_or_else(|| layers.places.runtime.join("trl.sock")),
         socket_by_flag: socket_said.is_some_and(|said| matches!(said.origin, Origin::Flag(_))),
-        http: layers.get(Key::Http).map(|said| said.origin.clone()),
+        socket_named: socket_said.is_some(),
+        http: http(layers, ambient)?,
         max_sessions: read(
             layers,
             Key::MaxSessions,
@@ -69,6 +94,24 @@ pub(crate) fn resolve(layers: &Layers, ambient: &Ambient) -> Result<Settings, Co
         log_file: path(Key::LogFile),
         places: layers.places.clone(),
     })
+}
+
+fn http(layers: &Layers, ambient: &Ambient) -> Result<Option<HttpSettings>, ConfigError> {
+    let Some(said) = layers.get(Key::Http) else { return Ok(None) };
+    let bad = || ConfigError::Value {
+        origin: said.origin.clone(),
+        value: said.text.clone(),
+        expected: value::ADDRESS,
+    };
+    let list = |key| layers.get(key).map(|said| value::list(&said.text)).unwrap_or_default();
+    Ok(Some(HttpSettings {
+        address: value::address(&said.text).ok_or_else(bad)?,
+        by_flag: matches!(said.origin, Origin::Flag(_)),
+        token: layers.get(Key::AuthToken).map(|said| Secret(said.text.clone())),
+        tokens_file: layers.get(Key::TokensFile).map(|said| ambient.cwd.join(&said.text)),
+        hosts: list(Key::HttpHosts),
+        origins: list(Key::HttpOrigins),
+    }))
 }
 
 fn read<T>(

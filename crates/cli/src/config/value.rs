@@ -6,6 +6,8 @@ pub(crate) const SECONDS: &str = "a number of seconds (`90`, `1.5`, `10m`, `2h`;
 pub(crate) const BYTES: &str = "a number of bytes (`65536`, `512k`, `64M`, `1G`)";
 pub(crate) const YES_NO: &str = "one of 1, 0, true, false, yes, no, on, off";
 pub(crate) const COUNT: &str = "a whole number of at least 1";
+pub(crate) const ADDRESS: &str =
+    "an address and a port (`127.0.0.1:7700`, `[::1]:7700`, `localhost:7700`, or `7700`)";
 pub(crate) const FORMAT: &str = "`human` or `json`";
 
 /// Seconds, plain or with `ms`, `s`, `m`, `h` or `d`.
@@ -56,6 +58,24 @@ pub(crate) fn count(text: &str) -> Option<usize> {
     text.trim().parse().ok().filter(|count| *count > 0)
 }
 
+/// An address with its port. A port alone is one of this machine, for this machine.
+pub(crate) fn address(text: &str) -> Option<String> {
+    let text = text.trim();
+    let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+    port.parse::<u16>().ok()?;
+    let is_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(inner) => inner.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => !host.contains([':', '/', '[', ']', ' ']),
+    };
+    let host = if host.is_empty() { "127.0.0.1" } else { host };
+    is_host.then(|| format!("{host}:{port}"))
+}
+
+/// Words between commas.
+pub(crate) fn list(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,6 +117,27 @@ mod tests {
         ] {
             assert_eq!(bytes(text), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn addresses_have_a_port_and_are_this_machines_unless_said() {
+        for (text, expected) in [
+            ("127.0.0.1:7700", Some("127.0.0.1:7700")),
+            ("[::1]:0", Some("[::1]:0")),
+            ("localhost:80", Some("localhost:80")),
+            ("0.0.0.0:80", Some("0.0.0.0:80")),
+            (":7700", Some("127.0.0.1:7700")),
+            ("7700", Some("127.0.0.1:7700")),
+            ("localhost", None),
+            ("::1", None),
+            ("::1:80", None),
+            ("127.0.0.1:99999", None),
+            ("http://localhost:80", None),
+            ("", None),
+        ] {
+            assert_eq!(address(text).as_deref(), expected, "{text:?}");
+        }
+        assert_eq!(list(" a, b,,"), ["a", "b"]);
     }
 
     #[test]

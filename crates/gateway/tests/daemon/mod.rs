@@ -35,8 +35,8 @@ pub async fn start_in(dir: TempDir, config: Config) -> Result<Daemon, (TempDir, 
     let (ready, is_ready) = oneshot::channel();
     let gateway = GatewayConfig {
         socket: Some(dir.path().join("t.sock")),
-        stdio: false,
-        on_ready: Some(Box::new(move || ready.send(()).unwrap())),
+        on_ready: Some(Box::new(move |_| ready.send(()).unwrap())),
+        ..Default::default()
     };
     let shutdown = async {
         stopped.await.ok();

@@ -15,12 +15,12 @@ pub(super) fn broken(error: &ConfigError) -> Check {
 pub(super) fn sound(settings: &Settings) -> Check {
     let file = &settings.places.config_file;
     let found = if file.exists() { file.display().to_string() } else { format!("no {}", file.display()) };
-    if let Some(origin) = &settings.http {
+    if settings.http.as_ref().is_some_and(|http| http.token.is_none() && http.tokens_file.is_none()) {
         return Check::warn(
             "settings",
-            format!("{origin} is set"),
-            "HTTP is not in this build yet; `trl serve` refuses to start with it.",
-            "Unset it.",
+            "HTTP is asked for, but there is no token",
+            "`trl serve` refuses to start without one.",
+            "Set TRL_AUTH_TOKEN or TRL_TOKENS_FILE.",
         );
     }
     Check::ok("settings", found)

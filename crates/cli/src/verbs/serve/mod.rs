@@ -1,16 +1,18 @@
 //! `trl serve`: the daemon, in the foreground or, started on demand, detached.
 
 mod detach;
+mod http;
 mod log;
 mod signals;
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use trl_client::MAX_SOCKET_PATH;
 use trl_client::readiness::Readiness;
-use trl_gateway::{GatewayConfig, ServeError, SocketError};
+use trl_gateway::{GatewayConfig, HttpError, ServeError, SocketError};
 
 use crate::args::Global;
 use crate::config::{self, Flags, Key, Settings};
@@ -30,9 +32,18 @@ pub(crate) struct Args {
     /// Speak the line protocol on stdin and stdout
     #[arg(long)]
     stdin: bool,
-    /// Speak HTTP at this address (not in this build yet) [env: TRL_HTTP]
+    /// Speak HTTP at this address, for whoever has the token in TRL_AUTH_TOKEN [env: TRL_HTTP]
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
+    /// More tokens for HTTP, one a line: NAME SCOPE TOKEN; the file's mode is 0600 [env: TRL_TOKENS_FILE]
+    #[arg(long, value_name = "FILE")]
+    tokens: Option<String>,
+    /// Names that HTTP answers to beside addresses and localhost [env: TRL_HTTP_HOSTS]
+    #[arg(long, value_name = "NAMES")]
+    http_hosts: Option<String>,
+    /// Origins whose web pages may use HTTP [env: TRL_HTTP_ORIGINS]
+    #[arg(long, value_name = "ORIGINS")]
+    http_origins: Option<String>,
     /// Sessions that may live at once [env: TRL_MAX_SESSIONS] [default: 64]
     #[arg(long, value_name = "COUNT")]
     max_sessions: Option<String>,
@@ -73,6 +84,9 @@ impl Args {
         let keep = self.keep_sessions.then(|| "yes".to_owned());
         let given = [
             (Key::Http, "--http", &self.http),
+            (Key::TokensFile, "--tokens", &self.tokens),
+            (Key::HttpHosts, "--http-hosts", &self.http_hosts),
+            (Key::HttpOrigins, "--http-origins", &self.http_origins),
             (Key::MaxSessions, "--max-sessions", &self.max_sessions),
             (Key::DefaultTimeout, "--default-timeout", &self.default_timeout),
             (Key::MaxOutput, "--max-output-bytes", &self.max_output_bytes),
@@ -112,6 +126,8 @@ struct Daemon {
     settings: Settings,
     socket: Option<PathBuf>,
     stdin: bool,
+    /// HTTP was asked for by a flag and the socket by nobody.
+    http_is_enough: bool,
     detached: bool,
 }
 
@@ -120,29 +136,21 @@ fn prepare(args: &Args, global: &Global) -> Result<Daemon> {
     args.add_to(&mut flags);
     let settings = config::load(&flags)?;
     log::start(&settings, args.detached)?;
-    match &settings.http {
-        None => {}
-        // A variable meant for another daemon must not keep a client from its own.
-        Some(origin) if args.detached => tracing::warn!("{origin} is set, but HTTP is not in this build yet"),
-        Some(origin) => {
-            return Err(Failure::usage(format!("{origin}: HTTP is not in this build yet"))
-                .hint("the Unix socket (--socket) and stdio (--stdin) are"));
-        }
-    }
     // stdin alone is the whole daemon: nobody else is to reach it, unless a socket is named too.
     let listens = !args.stdin || settings.socket_by_flag;
     let socket = listens.then(|| settings.socket.clone());
     if let Some(path) = socket.as_ref().filter(|path| path.as_os_str().len() > MAX_SOCKET_PATH) {
         return Err(trl_client::Error::PathTooLong { socket: path.clone(), limit: MAX_SOCKET_PATH }.into());
     }
-    Ok(Daemon { socket, stdin: args.stdin, detached: args.detached, settings })
+    let http_is_enough = !settings.socket_named && settings.http.as_ref().is_some_and(|http| http.by_flag);
+    Ok(Daemon { socket, stdin: args.stdin, http_is_enough, detached: args.detached, settings })
 }
 
 impl Daemon {
     fn serve(&self) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         loop {
-            match trl_gateway::serve_blocking(self.gateway(), self.config()?, signals::told_to_end()) {
+            match trl_gateway::serve_blocking(self.gateway()?, self.config()?, signals::told_to_end()) {
                 Ok(()) => return Ok(()),
                 Err(ServeError::Socket(SocketError::Taken { path, pid }))
                     if self.detached && Instant::now() < end && !detach::is_served(&path) =>
@@ -155,17 +163,36 @@ impl Daemon {
         }
     }
 
-    fn gateway(&self) -> GatewayConfig {
+    fn gateway(&self) -> Result<GatewayConfig> {
         let (socket, detached) = (self.socket.clone(), self.detached);
-        let on_ready = move || {
+        let on_ready = move |http: Option<SocketAddr>| {
             if let Some(socket) = socket {
                 tracing::info!(socket = %socket.display(), "listening");
+            }
+            if let Some(address) = http {
+                tracing::info!(http = %address, "listening");
             }
             if detached {
                 detach::announce(&Readiness::Listening { pid: std::process::id() });
             }
         };
-        GatewayConfig { socket: self.socket.clone(), stdio: self.stdin, on_ready: Some(Box::new(on_ready)) }
+        let http = match self.settings.http.as_ref().map(http::config).transpose() {
+            Ok(http) => http,
+            // A variable meant for another daemon must not keep a client from its own.
+            Err(failure) if self.detached => {
+                tracing::warn!("{}; going on without", failure.message());
+                None
+            }
+            Err(failure) => return Err(failure),
+        };
+        Ok(GatewayConfig {
+            socket: self.socket.clone(),
+            socket_if_free: http.is_some() && self.http_is_enough,
+            stdio: self.stdin,
+            http,
+            http_if_possible: self.detached,
+            on_ready: Some(Box::new(on_ready)),
+        })
     }
 
     fn config(&self) -> Result<trl_runtime::Config> {
@@ -199,6 +226,7 @@ fn refused(error: ServeError) -> Failure {
         ServeError::Socket(SocketError::Taken { .. }) => Some(
             "`trl shutdown` ends it, `trl restart` replaces it; --socket or TRL_HOME chooses another place",
         ),
+        ServeError::Http(HttpError::NoToken) => Some(http::HOW_TO_SET_A_TOKEN),
         _ => None,
     };
     hint.into_iter().fold(Failure::unavailable(error.to_string()), Failure::hint)

@@ -1,0 +1,150 @@
+//! HTTP: the same requests over TCP, for whoever has a token.
+
+mod access;
+mod answer;
+mod body;
+mod gate;
+mod origin;
+mod routes;
+mod rpc;
+mod scope;
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tower_service::Service as _;
+use trl_runtime::Runtime;
+
+pub use access::{TokenError, Tokens};
+
+use crate::connection::Phase;
+use gate::Gate;
+use origin::Allowed;
+use routes::Front;
+
+/// Connections served at a time; more wait to be accepted.
+pub(crate) const MAX_CONNECTIONS: u32 = 512;
+/// How long the head of a request may take to come, on a new connection or an idle one.
+const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+/// Most bytes of a request's head.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+const MAX_HEADERS: usize = 100;
+/// Before accepting again when the process is out of descriptors: nothing tells when one is free.
+const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
+
+/// Where HTTP is served, and for whom.
+#[derive(Debug)]
+pub struct HttpConfig {
+    /// An address and a port; port 0 is any free one.
+    pub address: String,
+    pub tokens: Tokens,
+    /// Names beside addresses and `localhost` that requests may be for.
+    pub hosts: Vec<String>,
+    /// Origins whose pages may use this daemon; `*` is any.
+    pub origins: Vec<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    #[error("HTTP cannot be served at {address}: {error}")]
+    Bind { address: String, error: io::Error },
+    #[error("HTTP is not served without a token")]
+    NoToken,
+}
+
+/// A bound address.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    listener: TcpListener,
+    gate: Gate,
+    pub(crate) address: SocketAddr,
+}
+
+impl Listener {
+    pub(crate) async fn bind(config: HttpConfig) -> Result<Listener, HttpError> {
+        let HttpConfig { address, tokens, hosts, origins } = config;
+        if tokens.is_empty() {
+            return Err(HttpError::NoToken);
+        }
+        let failed = |error| HttpError::Bind { address: address.clone(), error };
+        let listener = TcpListener::bind(&address).await.map_err(failed)?;
+        let bound = listener.local_addr().map_err(failed)?;
+        if !bound.ip().is_loopback() {
+            tracing::warn!(address = %bound, "HTTP is open to other machines, and what it carries is not encrypted");
+        }
+        let gate = Gate { tokens, allowed: Allowed { hosts, origins } };
+        Ok(Listener { listener, gate, address: bound })
+    }
+
+    pub(crate) async fn accept_all(
+        self,
+        runtime: Runtime,
+        permits: Arc<Semaphore>,
+        phase: watch::Receiver<Phase>,
+    ) {
+        let Listener { listener, gate, .. } = self;
+        let router = routes::router(Front { runtime: runtime.clone(), phase: phase.clone() }, gate);
+        while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let connection = serve(stream, router.clone(), Arc::new(permit), phase.clone());
+                    let counted = runtime.connected();
+                    tokio::spawn(async move {
+                        connection.await;
+                        drop(counted);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(OUT_OF_DESCRIPTORS).await;
+                }
+            }
+        }
+    }
+}
+
+/// One connection, request after request. `place` is kept by whatever outlives it.
+async fn serve(
+    stream: TcpStream,
+    router: Router,
+    place: Arc<OwnedSemaphorePermit>,
+    mut phase: watch::Receiver<Phase>,
+) {
+    // Small answers go out at once; without it they are only later.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(Arc::clone(&place));
+        router.clone().call(request)
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .max_headers(MAX_HEADERS)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    let mut connection = pin!(connection);
+    let early = tokio::select! {
+        served = connection.as_mut() => Some(served),
+        _ = phase.wait_for(|phase| *phase >= Phase::Draining) => None,
+    };
+    let served = match early {
+        Some(served) => served,
+        None => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = served {
+        tracing::debug!(%error, "an HTTP connection broke");
+    }
+}

@@ -1,0 +1,94 @@
+//! `POST /` and `/v1/rpc`: one request in the body, one response.
+
+use std::future::Future;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use trl_protocol::{Code, Event, Fault, Reply};
+use trl_runtime::{EventSink, Gone, Presence};
+
+use super::access::Grant;
+use super::routes::Front;
+use super::scope::Scope;
+use super::{answer, body};
+use crate::connection::perform;
+use crate::request_line::{self, Call, Refusal};
+
+pub(crate) async fn take(
+    State(front): State<Front>,
+    Extension(grant): Extension<Grant>,
+    body: Body,
+) -> Response {
+    let bytes = match body::read(body).await {
+        Ok(bytes) => bytes,
+        Err(refusal) => return *refusal,
+    };
+    let call = match request_line::read(&bytes) {
+        Ok(call) => call,
+        Err(Refusal { id, fault }) => return answer::response(&id, &Err(fault)),
+    };
+    if let Err(fault) = grant.allows(&call) {
+        return answer::with_status(StatusCode::FORBIDDEN, &call.id, &Err(fault));
+    }
+    let id = call.id.clone();
+    let result = undisturbed(&front, call, Unheard).await;
+    answer::response(&id, &result)
+}
+
+impl Grant {
+    pub(crate) fn allows(&self, call: &Call) -> Result<(), Fault> {
+        let needed = Scope::of(&call.request);
+        if needed <= self.scope {
+            return Ok(());
+        }
+        let Grant { name, scope } = self;
+        let (method, needed, scope) = (call.request.method(), needed.name(), scope.name());
+        tracing::warn!(token = name, method, "a token was used for more than it may do");
+        Err(Fault::new(
+            Code::AuthFailed,
+            format!("{method} needs the scope {needed}; the token {name:?} has {scope}"),
+        ))
+    }
+}
+
+/// Does what was asked, to its end: a client that goes away ends nothing, and is only
+/// known to be gone.
+pub(crate) fn undisturbed<E: EventSink + 'static>(
+    front: &Front,
+    call: Call,
+    mut events: E,
+) -> impl Future<Output = Result<Reply, Fault>> + Send + use<E> {
+    let client = Client(Presence::new());
+    let caller = client.0.caller(call.id_text);
+    let (runtime, phase) = (front.runtime.clone(), front.phase.clone());
+    let work =
+        tokio::spawn(async move { perform(&runtime, call.request, &caller, &mut events, phase).await });
+    async move {
+        let _client = client;
+        work.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a request failed");
+            Err(Fault::new(Code::InternalError, "the request failed; the daemon's log tells more"))
+        })
+    }
+}
+
+/// The client of one request; dropped when its connection is.
+struct Client(Presence);
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// Nobody asked for events.
+struct Unheard;
+
+impl EventSink for Unheard {
+    async fn send(&mut self, _: Event<'_>) -> Result<(), Gone> {
+        Ok(())
+    }
+}
