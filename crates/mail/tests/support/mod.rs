@@ -9,7 +9,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -131,15 +131,29 @@ impl Office {
 
     /// Waits until a sent message is in this state.
     pub async fn reaches(&self, connection: u64, id: &str, state: &str) -> Value {
-        for _ in 0..1000 {
-            let status = self.get(connection, "mail.status", json!({"message_id": id})).await;
-            if status["state"] == state {
-                return status;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        let asked = || self.get(connection, "mail.status", json!({"message_id": id}));
+        until(&format!("{id} becomes {state}"), asked, |status| status["state"] == state).await
+    }
+}
+
+/// How long anything may take before it counts as hung. Not a speed limit.
+const GUARD: Duration = Duration::from_secs(30);
+
+/// Asks until the answer is the expected one. For facts that nobody announces.
+pub async fn until<F: Future<Output = Value>>(
+    what: &str,
+    mut ask: impl FnMut() -> F,
+    expected: impl Fn(&Value) -> bool,
+) -> Value {
+    let (end, mut pause) = (Instant::now() + GUARD, Duration::from_micros(500));
+    loop {
+        let answer = ask().await;
+        if expected(&answer) {
+            return answer;
         }
-        let status = self.get(connection, "mail.status", json!({"message_id": id})).await;
-        panic!("{id} never became {state}: {status}")
+        assert!(Instant::now() < end, "waited in vain until {what}: {answer}");
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_millis(20));
     }
 }
 
