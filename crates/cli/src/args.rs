@@ -10,8 +10,8 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::config::{Flags, Key};
 use crate::verbs::{
-    agent, cancel, completions, contacts, doctor, envelope, inbox, info, kill, logs, ls, man, reply, restart,
-    run, send, send_input, serve, sh, shutdown, version,
+    agent, cancel, completions, confine, contacts, doctor, envelope, inbox, info, kill, logs, ls, man, reply,
+    restart, run, send, send_input, sent, serve, sh, shutdown, version,
 };
 
 /// Terminals that never lose their place.
@@ -91,6 +91,7 @@ pub(crate) enum Verb {
     SendInput(send_input::Args),
     Agent(agent::Args),
     Send(send::Args),
+    Sent(sent::Args),
     Inbox(inbox::Args),
     Reply(reply::Args),
     Contacts(contacts::Args),
@@ -105,39 +106,51 @@ pub(crate) enum Verb {
     /// One session's host; its socket is on stdin. Started by the daemon.
     #[command(hide = true)]
     Host,
+    #[command(hide = true)]
+    Confine(confine::Args),
 }
 
 const TRANSPORT_FLAGS: &[&str] = &["--socket", "--socket-path", "--stdin", "--http"];
 
+/// What was typed, with what it implies written out.
+pub(crate) fn implied(args: Vec<OsString>) -> Vec<OsString> {
+    let args = with_implied_serve(args);
+    if verb(args.get(1..).unwrap_or_default()).as_deref() == Some("send") {
+        return send::with_default_wait(args);
+    }
+    args
+}
+
 /// Puts `serve` in where bare transport flags mean it.
-pub(crate) fn with_implied_serve(mut args: Vec<OsString>) -> Vec<OsString> {
+fn with_implied_serve(mut args: Vec<OsString>) -> Vec<OsString> {
     let is_transport = |arg: &OsStr| {
         let name = arg.to_str().map(|arg| arg.split_once('=').map_or(arg, |(name, _)| name));
         name.is_some_and(|name| TRANSPORT_FLAGS.contains(&name))
     };
     let given = args.get(1..).unwrap_or_default();
-    if given.iter().any(|arg| is_transport(arg)) && !names_a_verb(given) {
+    if given.iter().any(|arg| is_transport(arg)) && verb(given).is_none() {
         args.insert(1, OsString::from("serve"));
     }
     args
 }
 
-fn names_a_verb(args: &[OsString]) -> bool {
+/// The first word that is a verb, or asks for help.
+fn verb(args: &[OsString]) -> Option<String> {
     let command = Cli::command();
     let verbs: Vec<&str> = command
         .get_subcommands()
         .flat_map(|verb| std::iter::once(verb.get_name()).chain(verb.get_all_aliases()))
         .chain(["help", "-h", "--help", "-V", "--version"])
         .collect();
-    args.iter().any(|arg| verbs.iter().any(|verb| arg == *verb))
+    args.iter().find_map(|arg| verbs.iter().find(|verb| arg == **verb)).map(|verb| (*verb).to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn implied(line: &str) -> String {
-        let args = with_implied_serve(line.split(' ').map(OsString::from).collect());
+    fn written_out(line: &str) -> String {
+        let args = implied(line.split(' ').map(OsString::from).collect());
         args.join(OsStr::new(" ")).into_string().unwrap()
     }
 
@@ -155,8 +168,10 @@ mod tests {
             ("trl --json", "trl --json"),
             ("trl --socket /x --help", "trl --socket /x --help"),
             ("trl", "trl"),
+            ("trl --json send bob hi --wait", "trl --json send bob hi --wait=60"),
+            ("trl run echo send --wait", "trl run echo send --wait"),
         ] {
-            assert_eq!(implied(given), expected);
+            assert_eq!(written_out(given), expected);
         }
     }
 

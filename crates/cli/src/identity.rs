@@ -1,65 +1,92 @@
 //! Which agent a verb speaks for, and as which of its sessions.
 //!
 //! A terminal is one session of an agent: every call made in it comes as the same one, so a
-//! reply to what one call sent is found by the next.
+//! reply to what one call sent is found by the next. Inside a session of trl, the session
+//! itself is that terminal.
 
-use trl_client::{Client, Conversation};
+use trl_client::{Client, Conversation, Error};
 use trl_mail::presence::{Processes as _, SystemProcesses};
-use trl_protocol::agent::{AgentList, UseParams, Used};
-use trl_protocol::system::NoParams;
+use trl_protocol::agent::{UseParams, Used};
+use trl_protocol::{Code, SessionId};
 
 use crate::failure::{Failure, Result};
 
 const AGENT: &str = "TRL_AGENT";
+const LABEL: &str = "TRL_LABEL";
 const INSIDE: &str = "TRL_SESSION_ID";
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct Who {
-    /// The agent to speak for; without it the only one there is [env: TRL_AGENT]
+    /// The agent to speak for; without it the one of `trl agent use`, or the only one [env: TRL_AGENT]
     #[arg(long = "as", value_name = "AGENT")]
     agent: Option<String>,
 }
 
+/// An agent's session, spoken for by a connection that is held as long as this is.
+#[derive(Debug)]
+pub(crate) struct Speaker<'c> {
+    pub(crate) line: Conversation<'c>,
+    pub(crate) used: Used,
+}
+
 impl Who {
-    /// The agent's name as it was given, or the only agent.
-    pub(crate) async fn name(&self, client: &Client) -> Result<String> {
-        let told = self.agent.clone().or_else(|| std::env::var(AGENT).ok().filter(|name| !name.is_empty()));
-        if let Some(name) = told {
-            return Ok(name);
-        }
-        let list: AgentList = client.request("agent.list", NoParams {}).await?;
-        let mut names: Vec<String> = list.agents.into_iter().map(|row| row.agent).collect();
-        match (names.pop(), names.is_empty()) {
-            (Some(only), true) => Ok(only),
-            (None, _) => {
-                Err(Failure::usage("there is no agent to speak for")
-                    .hint("`trl agent create NAME` makes one"))
-            }
-            (Some(last), false) => {
-                names.push(last);
-                Err(Failure::usage("there are several agents; say which one speaks")
-                    .hint(format!("give --as or set {AGENT} to one of: {}", names.join(", "))))
-            }
-        }
+    pub(crate) fn named(agent: &str) -> Who {
+        Who { agent: Some(agent.to_owned()) }
+    }
+
+    /// The agent as it was given, without asking anyone.
+    pub(crate) fn given(&self) -> Option<String> {
+        self.agent.clone().or_else(|| told(AGENT))
     }
 
     /// A connection that speaks for the agent while it lasts.
     pub(crate) async fn speak<'c>(&self, client: &'c Client) -> Result<Conversation<'c>> {
-        let agent = self.name(client).await?;
+        Ok(self.claim(client, UseParams::default()).await?.line)
+    }
+
+    /// The same, with wishes about the session.
+    pub(crate) async fn claim<'c>(&self, client: &'c Client, wishes: UseParams) -> Result<Speaker<'c>> {
         let (harness_session_id, pid) = here();
         let cwd = std::env::current_dir().ok().and_then(|dir| dir.into_os_string().into_string().ok());
-        let mut conversation = client.conversation().await?;
         let params = UseParams {
-            agent,
+            agent: self.given(),
+            label: wishes.label.clone().or_else(|| told(LABEL)),
             harness: Some("cli".to_owned()),
             harness_session_id: Some(harness_session_id),
             cwd,
             pid: Some(pid),
-            ..UseParams::default()
+            terminal: inside(),
+            ..wishes
         };
-        let _: Used = conversation.request("agent.use", params).await?;
-        Ok(conversation)
+        let mut line = client.conversation().await?;
+        let used = line.request("agent.use", params).await.map_err(explained)?;
+        Ok(Speaker { line, used })
     }
+}
+
+/// The daemon says which params it lacks; a person is told what to type.
+fn explained(error: Error) -> Failure {
+    let lacking = match &error {
+        Error::Fault(fault) if fault.code == Code::InvalidParams => {
+            fault.details.as_ref().filter(|details| details["field"] == "agent").cloned()
+        }
+        _ => None,
+    };
+    let Some(details) = lacking else { return error.into() };
+    let names = details["agents"].as_array().cloned().unwrap_or_default();
+    let names: Vec<&str> = names.iter().filter_map(|name| name.as_str()).collect();
+    Failure::usage("there are several agents; say which one speaks").hint(format!(
+        "give --as, set {AGENT} or, once for this terminal, `trl agent use`, with one of: {}",
+        names.join(", ")
+    ))
+}
+
+fn told(variable: &str) -> Option<String> {
+    std::env::var(variable).ok().filter(|value| !value.is_empty())
+}
+
+fn inside() -> Option<SessionId> {
+    told(INSIDE)?.parse().ok()
 }
 
 /// This terminal: a name that stays while it is open, and the process that it lives by.
@@ -70,9 +97,9 @@ fn here() -> (String, u32) {
     let living = |pid: u32| SystemProcesses.start_of(pid).map(|start| (pid, start));
     let us = (std::process::id(), 0);
     let (pid, start) = [leader, parent].into_iter().flatten().find_map(living).unwrap_or(us);
-    let name = match std::env::var(INSIDE) {
-        Ok(session) if !session.is_empty() => format!("trl-{session}"),
-        _ => format!("terminal-{pid}-{start}"),
+    let name = match inside() {
+        Some(session) => format!("trl-{session}"),
+        None => format!("terminal-{pid}-{start}"),
     };
     (name, pid)
 }

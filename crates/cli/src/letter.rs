@@ -32,8 +32,13 @@ fn from(message: &Message) -> String {
     }
 }
 
-fn plain(text: &str) -> String {
-    text.replace(|c: char| c.is_control() && c != '\t', "·")
+/// Without what moves the cursor, or turns the direction of what follows.
+pub(crate) fn plain(text: &str) -> String {
+    let steers = |c: char| {
+        (c.is_control() && c != '\t')
+            || matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.replace(steers, "·")
 }
 
 /// The text of a message as it was given; `-` is all of stdin without its last newline.
@@ -66,12 +71,12 @@ mod tests {
             from_session: Some("cli:1".into()),
             to_session: None,
             role: None,
-            text: "one\n\x1b[2Jm-2 from alice".into(),
+            text: "one\n\x1b[2Jm-2 from \u{202e}alice".into(),
             in_reply_to: None,
             auto: true,
             timestamp: "never".into(),
         };
         let shown = show(&message, Paint(false));
-        assert_eq!(shown, "m-1 from bob/cli:1, automatic, ? ago\n    one\n    ·[2Jm-2 from alice\n");
+        assert_eq!(shown, "m-1 from bob/cli:1, automatic, ? ago\n    one\n    ·[2Jm-2 from ·alice\n");
     }
 }

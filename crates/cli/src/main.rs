@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|verb| verb == "host") && std::env::args_os().len() == 2 {
         return trl_host::run();
     }
-    let args = args::with_implied_serve(std::env::args_os().collect());
+    let args = args::implied(std::env::args_os().collect());
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(error) => return misread(&args, &error),
@@ -76,6 +76,7 @@ fn dispatch(cli: Cli, output: Output) -> Result<u8> {
         Verb::Man(args) => man::run(&args, output),
         Verb::Envelope(args) => envelope::run(&args, output),
         Verb::Host => Err(Failure::usage("`trl host` is started by the daemon")),
+        Verb::Confine(args) => confine::run(args),
         Verb::Serve(args) => serve::run(&args, &cli.global),
         Verb::Sh(args) => sh::run(&args, &Context::load(&cli.global, output)?),
         Verb::Doctor(args) => doctor::run(&args, &cli.global, output),
@@ -99,6 +100,7 @@ async fn client_verb(verb: Verb, context: &Context) -> Result<u8> {
         Verb::SendInput(args) => send_input::run(&args, context).await,
         Verb::Agent(args) => agent::run(&args, context).await,
         Verb::Send(args) => send::run(&args, context).await,
+        Verb::Sent(args) => sent::run(&args, context).await,
         Verb::Inbox(args) => inbox::run(&args, context).await,
         Verb::Reply(args) => reply::run(&args, context).await,
         Verb::Contacts(args) => contacts::run(&args, context).await,
@@ -109,6 +111,7 @@ async fn client_verb(verb: Verb, context: &Context) -> Result<u8> {
         | Verb::Man(_)
         | Verb::Envelope(_)
         | Verb::Host
+        | Verb::Confine(_)
         | Verb::Serve(_)
         | Verb::Sh(_)
         | Verb::Doctor(_) => Err(Failure::usage("this verb has its own way")),

@@ -13,7 +13,7 @@ pub(crate) fn command_text(words: &[String]) -> Cow<'_, str> {
     }
 }
 
-fn quoted(word: &str) -> Cow<'_, str> {
+pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&b);
     // A leading `=` is special in zsh, and `a=b` in first place would be an assignment.
     let safe = !word.is_empty() && word.bytes().all(plain) && !word.contains('=');

@@ -19,7 +19,7 @@ const INSIDE: &str = "TRL_SESSION_ID";
 /// A variable of the caller that would be wrong, or worse than the daemon's own, in a session:
 /// what belongs to the caller's terminal or shell, and pagers, which would wait for a person.
 fn stays_behind(name: &str) -> bool {
-    (name.starts_with("TRL_") && name != "TRL_AGENT")
+    (name.starts_with("TRL_") && name != "TRL_AGENT" && name != "TRL_LABEL")
         || name.ends_with("PAGER")
         || matches!(
             name,

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use trl_journal::Start;
 use trl_protocol::exec::Stream;
 use trl_protocol::fault::{Code, Fault};
 use trl_protocol::ids::ExecId;
@@ -13,7 +12,7 @@ use trl_protocol::wire::{FromHost, INITIAL_CREDIT, Mode, RunSpec, ToHost};
 
 use crate::engine::open_input;
 use crate::exec::{Exec, Input, Phase, Requester, Why};
-use crate::host::{Host, Stage, timestamp};
+use crate::host::{Host, timestamp};
 use crate::outcome::End;
 use crate::streams::Subscription;
 
@@ -168,16 +167,7 @@ impl Host {
 
     fn new_exec(&mut self, number: u64, requester: Requester, run: RunSpec) -> std::io::Result<Exec> {
         let created_at = timestamp();
-        let at_once = matches!(self.stage, Stage::Idle) && self.queue.is_empty();
-        let start = Start {
-            command: run.command.clone(),
-            created_at: created_at.clone(),
-            background: run.background,
-            tty: run.tty,
-            // Its turn is told apart from its arrival, unless both are the same.
-            queued: !(run.background || at_once),
-            max_output: run.max_output,
-        };
+        let meta = serde_json::json!({ "command": run.command, "created_at": created_at, "background": run.background });
         // A command that finds the shell merely settling starts within moments.
         let patience =
             if run.wait_ms == 0 { Duration::from_secs(30) } else { Duration::from_millis(run.wait_ms) };
@@ -187,8 +177,7 @@ impl Host {
             started_at: None,
             finished_at: None,
             phase: Phase::Queued { until: Instant::now() + patience },
-            journal: self.journal.begin(number, &start),
-            had_to_wait: start.queued,
+            journal: self.journal.begin(number, &meta),
             outputs: [None, None],
             input: open_input(&run.stdin)?,
             text: None,

@@ -32,6 +32,11 @@ pub struct MailConfig {
     pub rekey_gap: Duration,
     pub one_time_keys: usize,
     pub fallback_rotation: Duration,
+    /// How long mail that is over (read, answered, failed) is kept, and what could not be read. A
+    /// packet's id is remembered as long; a relay that repeats one later than this is broken.
+    pub keep: Duration,
+    /// Unreadable packets and dead letters that are kept for one agent.
+    pub keep_unreadable: u64,
     pub auto: AutoLimits,
     /// Watched by tests that stop at each step.
     pub steps: Steps,
@@ -48,6 +53,23 @@ pub struct AutoLimits {
     pub per_day: u32,
     /// The command's whole search path; nothing else of the environment reaches it.
     pub path: String,
+    /// What keeps the command to its one task; without it, it runs as anything of this user's does.
+    pub confiner: Option<Confiner>,
+}
+
+/// A program of ours that gives up everything but what it is told, and becomes the command:
+/// `PROGRAM ARGUMENTS… [--network] DIR COMMAND…`. See [`crate::confine`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Confiner {
+    pub program: PathBuf,
+    pub arguments: Vec<String>,
+}
+
+impl AutoLimits {
+    /// What keeps the command to its one task, by name.
+    pub fn sandbox(&self) -> &'static str {
+        if self.confiner.is_some() { crate::confine::NAME } else { "none" }
+    }
 }
 
 impl MailConfig {
@@ -66,6 +88,8 @@ impl MailConfig {
             rekey_gap: Duration::from_secs(60),
             one_time_keys: 50,
             fallback_rotation: Duration::from_secs(7 * 86_400),
+            keep: Duration::from_secs(30 * 86_400),
+            keep_unreadable: 1000,
             auto: AutoLimits {
                 time_limit: Duration::from_secs(120),
                 max_running: 2,
@@ -74,6 +98,7 @@ impl MailConfig {
                 per_pair_per_hour: 10,
                 per_day: 100,
                 path: "/usr/local/bin:/usr/bin:/bin".to_owned(),
+                confiner: None,
             },
             steps: Steps::default(),
         }

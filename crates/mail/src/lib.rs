@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod config;
+pub mod confine;
 mod engine;
 pub mod envelope;
 mod error;
@@ -18,6 +19,8 @@ pub mod registry;
 pub mod relay;
 pub mod routing;
 pub mod seal;
+#[cfg(test)]
+mod secrets;
 mod state;
 pub mod steps;
 mod store;

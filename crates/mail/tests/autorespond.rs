@@ -29,16 +29,21 @@ async fn office_with(
 
 async fn dead_letters(office: &Office, agent: &str, connection: u64) -> Vec<Value> {
     office.get(connection, "agent.use", json!({"agent": agent})).await;
-    let mut found = Vec::new();
-    for _ in 0..300 {
-        let list = office.get(connection, "mail.dead_letters", json!({})).await;
-        found = list["dead_letters"].as_array().unwrap().clone();
-        if !found.is_empty() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    found
+    let list = || office.get(connection, "mail.dead_letters", json!({}));
+    let found =
+        support::until("there is a dead letter", list, |list| list["dead_letters"] != json!([])).await;
+    found["dead_letters"].as_array().unwrap().clone()
+}
+
+/// Everything that came before this was looked at when it returns: mail is answered in turn.
+async fn all_judged(office: &Office, connection: u64) {
+    office.get(0, "agent.create", json!({"name": "bell"})).await;
+    office.get(90, "agent.use", json!({"agent": "bell"})).await;
+    let on = json!({"action": "on", "command": ["echo", "ding"]});
+    office.get(90, "mail.autorespond", on).await;
+    office.get(90, "agent.release", json!({})).await;
+    let rung = json!({"to": "bell", "text": "?", "timeout_s": 20.0});
+    assert_eq!(office.get(connection, "mail.send_and_wait", rung).await["reply"]["text"], "ding");
 }
 
 const SHOUT: &[&str] = &["sh", "-c", "tr a-z A-Z | grep -o 'PLEASE [A-Z]*'"];
@@ -59,18 +64,33 @@ async fn a_message_that_nobody_takes_is_answered_once() {
 }
 
 #[tokio::test]
-async fn three_agents_with_responders_stop_by_themselves() {
-    let office = office_with(&["b", "c"], &["echo", "go on"], |_| {}).await;
-    let on = json!({"action": "on", "command": ["echo", "go on"]});
-    office.get(1, "mail.autorespond", on).await;
-    let first = office.send(1, json!({"to": "b", "text": "start"})).await;
-    office.get(1, "agent.release", json!({})).await;
-    tokio::time::sleep(Duration::from_millis(800)).await;
-    office.get(2, "agent.use", json!({"agent": "alice"})).await;
-    // One answer from b, held for the session that asked; nobody answered the answer.
-    let held = office.get(2, "mail.held", json!({})).await;
-    assert_eq!(held["messages"].as_array().unwrap().len(), 1, "{held}");
-    office.reaches(2, &first, "replied").await;
+async fn three_machines_that_pass_a_message_on_stop_by_themselves() {
+    let office = Office::open();
+    office.agents(&["a", "b", "c"]).await;
+    office.send(1, json!({"to": "b", "text": "pass it on"})).await;
+    let mut passed = 0;
+    let refusal = loop {
+        let here = [2, 3, 1][passed % 3];
+        let next = ["c", "a", "b"][passed % 3];
+        let got = office.take(here).await;
+        let on = json!({"to": next, "text": "pass it on", "auto": true, "in_reply_to": got[0]["message_id"]});
+        match office.ask(here, "mail.send", on).await {
+            Ok(_) => passed += 1,
+            Err(fault) => break fault,
+        }
+        assert!(passed < 20, "nobody stops it");
+    };
+    assert_eq!(passed, 3, "once round, and b sees itself in the chain");
+    assert_eq!(refusal.code.as_str(), "INVALID_PARAMS");
+    assert!(refusal.message.contains("automatic"), "{refusal}");
+    // Straight back to a machine is refused as well; a person may answer.
+    office.send(1, json!({"to": "c", "text": "beep", "auto": true})).await;
+    let got = office.take(3).await;
+    let answer = json!({"message_id": got[0]["message_id"], "text": "beep", "auto": true});
+    let fault = office.ask(3, "mail.reply", answer).await.unwrap_err();
+    assert!(fault.message.contains("a machine wrote"), "{fault}");
+    office.get(3, "mail.reply", json!({"message_id": got[0]["message_id"], "text": "hello"})).await;
+    assert_eq!(office.take_texts(1, 1).await, ["hello"]);
 }
 
 #[tokio::test]
@@ -81,7 +101,7 @@ async fn what_a_machine_wrote_or_names_a_session_is_not_answered() {
     for id in [&auto, &targeted] {
         office.reaches(1, id, "held").await;
     }
-    assert!(office.is_empty(1).await);
+    all_judged(&office, 1).await;
     assert!(office.is_empty(1).await);
 }
 
@@ -101,8 +121,8 @@ async fn failures_and_refusals_are_dead_letters() {
         .await;
         let id = office.send(1, json!({"to": "bot", "text": "hello"})).await;
         office.reaches(1, &id, "held").await;
-        // While the command runs nobody may be live, or the message is theirs.
-        tokio::time::sleep(Duration::from_millis(700)).await;
+        // Until the command runs nobody may be live, or the message is theirs.
+        all_judged(&office, 1).await;
         let found = dead_letters(&office, "bot", 10).await;
         assert!(found[0]["reason"].as_str().unwrap().contains(words), "{command:?}: {found:?}");
         assert_eq!(found[0]["from"], "alice");
@@ -131,7 +151,9 @@ async fn the_command_sees_the_message_and_no_environment() {
     let text = asked["reply"]["text"].as_str().unwrap();
     let (names, message) = text.split_once('{').unwrap();
     assert!(
-        names.split_whitespace().all(|name| ["PATH", "PWD", "SHLVL", "_", "OLDPWD"].contains(&name)),
+        names
+            .split_whitespace()
+            .all(|name| ["HOME", "OLDPWD", "PATH", "PWD", "SHLVL", "TMPDIR", "_"].contains(&name)),
         "{names}"
     );
     let message: Value = serde_json::from_str(&format!("{{{message}")).unwrap();

@@ -110,6 +110,35 @@ async fn a_lost_one_time_key_is_got_over() {
     assert_eq!(office.take_texts(2, 1).await, ["first"]);
 }
 
+#[tokio::test]
+async fn a_reset_exchanges_new_keys_and_sends_again_what_was_not_confirmed() {
+    let mut office = talked().await;
+    let before = office.get(1, "mail.reset", json!({"who": "bob"})).await;
+    assert_eq!((&before["who"], &before["resent"]), (&json!("bob"), &json!(0)));
+    let fault = office.ask(1, "mail.reset", json!({"who": "bob"})).await.unwrap_err();
+    assert_eq!(fault.code.as_str(), "RESOURCE_PRESSURE", "{fault}");
+    let id = office.send(1, json!({"to": "bob", "text": "under new keys"})).await;
+    assert_eq!(office.take_texts(2, 1).await, ["under new keys"]);
+    office.get(2, "mail.inbox", json!({})).await;
+    office.reaches(1, &id, "read").await;
+    office.stop().await;
+    // One ratchet of Alice's seals again: the new one.
+    let alice = "agent_id = (SELECT id FROM agents WHERE name = 'alice')";
+    assert_eq!(count(&office, &format!("SELECT count(*) FROM ratchets WHERE may_seal = 1 AND {alice}")), 1);
+    assert!(count(&office, &format!("SELECT count(*) FROM ratchets WHERE {alice}")) > 1);
+    // Both sides have lost all ratchets, and with them what is on its way: wedged for good, until a reset.
+    office.start();
+    both_here(&office).await;
+    office.clock.advance(3_600_000);
+    office.send(1, json!({"to": "bob/later", "text": "1"})).await;
+    let fault = office.ask(1, "mail.reset", json!({"who": "bobb"})).await.unwrap_err();
+    assert_eq!(fault.code.as_str(), "AGENT_NOT_FOUND");
+    office.get(1, "mail.reset", json!({"who": "bob"})).await;
+    office.send(1, json!({"to": "bob/later", "text": "2"})).await;
+    office.get(3, "agent.use", json!({"agent": "bob", "label": "later"})).await;
+    assert_eq!(office.take_texts(3, 2).await, ["1", "2"]);
+}
+
 /// What lies in a mailbox, without acknowledging it.
 async fn lying_in(relay: &dyn Relay, who: &Address) -> Vec<trl_mail::relay::Incoming> {
     let mut mailbox: Box<dyn Mailbox> = relay.mailbox(who);

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::ids::SessionId;
+
 /// Speaks for a session. `Debug` does not tell it, so a logged request gives nobody away.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
@@ -65,8 +67,10 @@ pub struct AgentList {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UseParams {
-    /// An agent's name or address.
-    pub agent: String,
+    /// An agent's name or address. A harness session that said `usual` before may leave it out,
+    /// and so may any where there is only one agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// Wished for; granted if no live session holds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
@@ -83,6 +87,12 @@ pub struct UseParams {
     /// Pin the granted label as the agent's primary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub primary: Option<bool>,
+    /// The `session_id` of the terminal session it runs in, by whose terminal it can be woken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<SessionId>,
+    /// From now on this harness session speaks for this agent whenever it names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usual: Option<bool>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -5,6 +5,49 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::Token;
 
+/// Params of requests that are made in a session's name: each also takes its token.
+macro_rules! in_a_sessions_name {
+    ($($(#[$about:meta])* pub struct $name:ident { $($fields:tt)* })*) => {$(
+        $(#[$about])*
+        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($fields)*
+            /// The token of `agent.use`, on a connection that is not bound.
+            #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+            pub as_token: Option<Token>,
+        }
+    )*};
+}
+
+/// Both ways of sending say the same about the message. (serde can flatten one struct into
+/// another only where unknown fields are let through.)
+macro_rules! letters {
+    ($($(#[$about:meta])* pub struct $name:ident { $($more:tt)* })*) => {$(
+        in_a_sessions_name! {
+            $(#[$about])*
+            pub struct $name {
+                /// A petname or address; `name/label` is short for `to_session`.
+                pub to: String,
+                pub text: String,
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub to_session: Option<String>,
+                /// `user` or `agent`.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub role: Option<String>,
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub in_reply_to: Option<String>,
+                /// A machine wrote it by itself; nobody answers it by itself.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub auto: Option<bool>,
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub expires_s: Option<f64>,
+                $($more)*
+            }
+        }
+    )*};
+}
+
 /// Where a message is on its way, as far as its sender can know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -45,25 +88,119 @@ pub enum FailReason {
     Undecryptable,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SendParams {
-    /// A petname or address; `name/label` is short for `to_session`.
-    pub to: String,
-    pub text: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to_session: Option<String>,
-    /// `user` or `agent`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub role: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub in_reply_to: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub auto: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires_s: Option<f64>,
-    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub as_token: Option<Token>,
+letters! {
+    pub struct SendParams {}
+    pub struct SendAndWaitParams {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub timeout_s: Option<f64>,
+    }
+}
+
+impl SendAndWaitParams {
+    /// What is sent, and how long is waited for the reply.
+    pub fn split(self) -> (SendParams, Option<f64>) {
+        let SendAndWaitParams {
+            to,
+            text,
+            to_session,
+            role,
+            in_reply_to,
+            auto,
+            expires_s,
+            timeout_s,
+            as_token,
+        } = self;
+        (SendParams { to, text, to_session, role, in_reply_to, auto, expires_s, as_token }, timeout_s)
+    }
+}
+
+in_a_sessions_name! {
+    /// Params of requests that name one message.
+    pub struct MessageParams {
+        pub message_id: String,
+    }
+
+    pub struct InboxParams {
+        /// Look without taking.
+        #[serde(default)]
+        pub peek: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub limit: Option<usize>,
+        /// Wait this long for the first message.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub wait_s: Option<f64>,
+        /// Acknowledge exactly these; without it, whatever the last call handed out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub ack: Option<Vec<String>>,
+    }
+
+    pub struct AwaitParams {
+        pub message_id: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub timeout_s: Option<f64>,
+    }
+
+    pub struct ReplyParams {
+        /// A message of the caller's inbox.
+        pub message_id: String,
+        pub text: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub auto: Option<bool>,
+    }
+
+    pub struct ResetParams {
+        /// A petname or an address.
+        pub who: String,
+    }
+
+    /// `action`, or one of the three words as a param of its own; with none of them, `status`.
+    pub struct AutorespondParams {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub action: Option<Switch>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub on: bool,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub off: bool,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub status: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub command: Option<AnswerCommand>,
+        /// Let the command use the network; it cannot otherwise.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub network: Option<bool>,
+    }
+}
+
+impl AutorespondParams {
+    /// The one thing that is asked; `None` if it is several.
+    pub fn asked(&self) -> Option<Switch> {
+        let words = [(self.on, Switch::On), (self.off, Switch::Off), (self.status, Switch::Status)];
+        let said = words.into_iter().filter(|(said, _)| *said).map(|(_, switch)| switch);
+        let mut asked: Vec<Switch> = self.action.into_iter().chain(said).collect();
+        asked.dedup();
+        match asked[..] {
+            [] => Some(Switch::Status),
+            [one] => Some(one),
+            _ => None,
+        }
+    }
+}
+
+/// What answers: a program and its arguments, or a line for `/bin/sh`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum AnswerCommand {
+    Words(Vec<String>),
+    Line(String),
+}
+
+impl AnswerCommand {
+    pub fn words(self) -> Vec<String> {
+        match self {
+            AnswerCommand::Words(words) => words,
+            AnswerCommand::Line(line) => vec!["/bin/sh".to_owned(), "-c".to_owned(), line],
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -74,15 +211,6 @@ pub struct Sent {
     pub via: String,
     pub from_session: String,
     pub to_session: Option<String>,
-}
-
-/// Params of requests that name one message.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct MessageParams {
-    pub message_id: String,
-    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub as_token: Option<Token>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -100,24 +228,6 @@ pub struct Status {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<FailReason>,
     pub history: Vec<HistoryRow>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct InboxParams {
-    /// Look without taking.
-    #[serde(default)]
-    pub peek: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<usize>,
-    /// Wait this long for the first message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wait_s: Option<f64>,
-    /// Acknowledge exactly these; without it, whatever the last call handed out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ack: Option<Vec<String>>,
-    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub as_token: Option<Token>,
 }
 
 /// A message as its reader sees it.
@@ -150,16 +260,6 @@ pub struct CheckedReply {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AwaitParams {
-    pub message_id: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout_s: Option<f64>,
-    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub as_token: Option<Token>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AwaitedReply {
     pub message_id: String,
     pub reply: Option<Message>,
@@ -167,39 +267,6 @@ pub struct AwaitedReply {
     /// No reply can come: the message itself failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<FailReason>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SendAndWaitParams {
-    pub to: String,
-    pub text: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to_session: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub role: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub in_reply_to: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub auto: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires_s: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout_s: Option<f64>,
-    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub as_token: Option<Token>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ReplyParams {
-    /// A message of the caller's inbox.
-    pub message_id: String,
-    pub text: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub auto: Option<bool>,
-    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub as_token: Option<Token>,
 }
 
 /// An event of `mail.subscribe`: counts and ids, never a body.
@@ -253,19 +320,41 @@ pub enum Switch {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AutorespondParams {
-    pub action: Switch,
-    /// Program and arguments; no shell in between.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub command: Option<Vec<String>>,
-    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub as_token: Option<Token>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Autorespond {
     pub on: bool,
     pub command: Option<Vec<String>>,
+    /// Whether the command may use the network.
+    pub network: bool,
+    /// What keeps the command to its one task: `landlock+seccomp`, or `none` where the system has neither.
+    pub sandbox: String,
     pub answered_today: u64,
+}
+
+/// New keys are exchanged with a peer; what it has not confirmed is sealed and sent again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Reset {
+    pub who: String,
+    pub address: String,
+    /// Messages that are sent again.
+    pub resent: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_of_the_auto_responder() {
+        let on = AutorespondParams { on: true, ..AutorespondParams::default() };
+        let cases = [
+            (AutorespondParams::default(), Some(Switch::Status)),
+            (on.clone(), Some(Switch::On)),
+            (AutorespondParams { action: Some(Switch::On), ..on.clone() }, Some(Switch::On)),
+            (AutorespondParams { action: Some(Switch::Off), ..on.clone() }, None),
+            (AutorespondParams { off: true, ..on }, None),
+        ];
+        for (params, expected) in cases {
+            assert_eq!(params.asked(), expected, "{params:?}");
+        }
+    }
 }

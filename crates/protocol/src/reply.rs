@@ -46,6 +46,7 @@ pub enum MailReply {
     Held(mail::Held),
     DeadLetters(mail::DeadLetters),
     Autorespond(mail::Autorespond),
+    Reset(mail::Reset),
     Contact(contact::ContactRow),
     Contacts(contact::ContactList),
     Subscription(mail::SubscriptionOver),

@@ -79,6 +79,7 @@ requests! {
     MailHeld(agent::CallerParams) -> mail::Held = "mail.held";
     MailDeadLetters(agent::CallerParams) -> mail::DeadLetters = "mail.dead_letters";
     MailAutorespond(mail::AutorespondParams) -> mail::Autorespond = "mail.autorespond";
+    MailReset(mail::ResetParams) -> mail::Reset = "mail.reset";
     ContactRequest(contact::ContactParams) -> contact::ContactRow = "contact.request";
     ContactAccept(contact::ContactParams) -> contact::ContactRow = "contact.accept";
     ContactDecline(contact::ContactParams) -> contact::ContactRow = "contact.decline";

@@ -93,6 +93,7 @@ impl Runtime {
             | Request::MailHeld(_)
             | Request::MailDeadLetters(_)
             | Request::MailAutorespond(_)
+            | Request::MailReset(_)
             | Request::ContactRequest(_)
             | Request::ContactAccept(_)
             | Request::ContactDecline(_)

@@ -1,10 +1,11 @@
-//! The mail of this daemon, opened by the first request that is about it.
+//! The mail of this daemon, opened at its start if there is any, else by the first request about it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
 use trl_mail::clock::SystemClock;
+use trl_mail::config::Confiner;
 use trl_mail::presence::SystemProcesses;
 use trl_mail::relay::{EmbeddedLimits, EmbeddedRelay, Relay};
 use trl_mail::steps::Steps;
@@ -17,12 +18,24 @@ use crate::private_dir::make_private;
 #[derive(Debug)]
 pub(crate) struct Mailroom {
     dir: PathBuf,
+    /// Becomes the commands of auto-responders.
+    program: PathBuf,
     open: Mutex<Option<Arc<Mail>>>,
 }
 
 impl Mailroom {
-    pub(crate) fn new(dir: PathBuf) -> Mailroom {
-        Mailroom { dir, open: Mutex::new(None) }
+    pub(crate) fn new(dir: PathBuf, program: PathBuf) -> Mailroom {
+        Mailroom { dir, program, open: Mutex::new(None) }
+    }
+
+    /// Mail that waits for a moment, for a relay or for an answer does not wait for a request too.
+    pub(crate) async fn resume(&self) {
+        if !self.dir.join("mail.db").exists() {
+            return;
+        }
+        if let Err(fault) = self.mail().await {
+            tracing::warn!(message = %fault.message, "mail is not opened; the next request about it tries again");
+        }
     }
 
     /// The mail, opened now if it was not. What failed is tried again by the next request.
@@ -31,9 +44,9 @@ impl Mailroom {
         if let Some(mail) = &*open {
             return Ok(Arc::clone(mail));
         }
-        let dir = self.dir.clone();
+        let (dir, program) = (self.dir.clone(), self.program.clone());
         // Opening waits for the disk, and sessions must not wait with it.
-        let opened = tokio::task::spawn_blocking(move || open_in(&dir)).await;
+        let opened = tokio::task::spawn_blocking(move || open_in(&dir, program)).await;
         let mail =
             Arc::new(opened.map_err(|error| Fault::internal(format!("mail cannot be opened: {error}")))??);
         tracing::info!("mail is open");
@@ -63,12 +76,13 @@ impl Mailroom {
     }
 }
 
-fn open_in(dir: &Path) -> Result<Mail, Fault> {
+fn open_in(dir: &Path, program: PathBuf) -> Result<Mail, Fault> {
     make_private(dir).map_err(|error| Fault::internal(format!("mail cannot be opened: {error}")))?;
     let relay = || -> Result<Arc<dyn Relay>, MailError> {
         let relay = EmbeddedRelay::open(&dir.join("relay"), EmbeddedLimits::default(), Steps::default())?;
         Ok(Arc::new(relay))
     };
-    let config = MailConfig::new(dir.to_owned());
+    let mut config = MailConfig::new(dir.to_owned());
+    config.auto.confiner = Some(Confiner { program, arguments: vec!["confine".to_owned()] });
     Mail::open_with(config, Arc::new(SystemClock), Arc::new(SystemProcesses), relay).map_err(Fault::from)
 }

@@ -40,4 +40,4 @@ keys! {
 }
 
 /// Variables that trl sets for what runs in its sessions.
-pub(crate) const NOT_SETTINGS: &[&str] = &["TRL_SESSION_ID", "TRL_SESSION_NAME", "TRL_AGENT"];
+pub(crate) const NOT_SETTINGS: &[&str] = &["TRL_SESSION_ID", "TRL_SESSION_NAME", "TRL_AGENT", "TRL_LABEL"];

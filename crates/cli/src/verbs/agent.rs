@@ -1,6 +1,8 @@
 //! `trl agent`: the agents of this daemon and where they are.
 
-use trl_protocol::agent::{AgentList, CreateParams, Created, Policy, Sessions, SessionsParams};
+use trl_protocol::agent::{
+    AgentList, CallerParams, CreateParams, Created, Policy, Sessions, SessionsParams, UseParams, Whoami,
+};
 use trl_protocol::system::NoParams;
 
 use crate::context::Context;
@@ -9,6 +11,7 @@ use crate::human;
 use crate::identity::Who;
 use crate::output;
 use crate::table::{Keep, Table};
+use crate::verbs::autorespond;
 
 /// Make and show agents, who can write to each other
 #[derive(Debug, clap::Args)]
@@ -30,11 +33,28 @@ enum Action {
     /// List the agents
     #[command(visible_alias = "ls")]
     List,
+    /// Speak for this agent in this terminal from now on, or in this session of trl
+    Use {
+        /// Its name or address
+        name: String,
+        /// The label to have, if no live session holds it [env: TRL_LABEL]
+        #[arg(long)]
+        label: Option<String>,
+        /// Take the mail that names no session, whatever other labels there are
+        #[arg(long)]
+        primary: bool,
+    },
+    /// Who speaks when this terminal names nobody
+    Whoami {
+        #[command(flatten)]
+        who: Who,
+    },
     /// List the live sessions of an agent
     Sessions {
         #[command(flatten)]
         who: Who,
     },
+    Autorespond(autorespond::Args),
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -51,7 +71,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     match &args.action {
         Action::Create { name, policy } => create(name, *policy, context).await,
         Action::List => list(context).await,
+        Action::Use { name, label, primary } => speak(name, label.clone(), *primary, context).await,
+        Action::Whoami { who } => whoami(who, context).await,
         Action::Sessions { who } => sessions(who, context).await,
+        Action::Autorespond(args) => autorespond::run(args, context).await,
     }
 }
 
@@ -92,10 +115,53 @@ async fn list(context: &Context) -> Result<u8> {
     Ok(0)
 }
 
+async fn speak(name: &str, label: Option<String>, primary: bool, context: &Context) -> Result<u8> {
+    let client = context.client().await?;
+    let wishes =
+        UseParams { label, primary: primary.then_some(true), usual: Some(true), ..UseParams::default() };
+    let used = Who::named(name).claim(&client, wishes).await?.used;
+    if context.output.json {
+        // The token speaks for this session, and whoever reads our output need not.
+        let told = Whoami {
+            agent: used.agent,
+            address: used.address,
+            label: used.label,
+            mode: used.mode,
+            live_sessions: used.live_sessions,
+        };
+        context.output.json(&told)?;
+        return Ok(0);
+    }
+    context.output.line(format!("{}/{}", used.agent, used.label))?;
+    if let (Some(wished), Some(reason)) = (used.requested.filter(|wished| *wished != used.label), used.reason)
+    {
+        output::note(&format!("not {wished}: {reason}"));
+    }
+    Ok(0)
+}
+
+async fn whoami(who: &Who, context: &Context) -> Result<u8> {
+    let client = context.client().await?;
+    let mut line = who.speak(&client).await?;
+    let found: Whoami = line.request("agent.whoami", CallerParams::default()).await?;
+    if context.output.json {
+        context.output.json(&found)?;
+    } else {
+        context.output.line(format!("{}/{} {}", found.agent, found.label, found.address))?;
+    }
+    Ok(0)
+}
+
 async fn sessions(who: &Who, context: &Context) -> Result<u8> {
     let client = context.client().await?;
-    let agent = Some(who.name(&client).await?);
-    let found: Sessions = client.request("agent.sessions", SessionsParams { agent, as_token: None }).await?;
+    let found: Sessions = match who.given() {
+        // Whoever only looks is not there.
+        Some(agent) => {
+            let params = SessionsParams { agent: Some(agent), as_token: None };
+            client.request("agent.sessions", params).await?
+        }
+        None => who.speak(&client).await?.request("agent.sessions", SessionsParams::default()).await?,
+    };
     let output = context.output;
     if output.json {
         output.json(&found)?;
@@ -110,7 +176,7 @@ async fn sessions(who: &Who, context: &Context) -> Result<u8> {
     let mut table = Table::new(&["LABEL", "PID", "CWD", "SEEN", "AGE"], "CWD", Keep::End);
     for row in found.sessions {
         table.row(vec![
-            row.label,
+            if row.own { format!("{} (you)", row.label) } else { row.label },
             row.pid.map_or_else(dash, |pid| pid.to_string()),
             row.cwd.map_or_else(dash, |cwd| human::path(&cwd, home.as_deref())),
             human::ago(&row.last_seen),

@@ -2,6 +2,7 @@
 
 use trl_protocol::agent::CallerParams;
 use trl_protocol::contact::{ContactList, ContactParams, ContactRow, ContactState};
+use trl_protocol::mail::{Reset, ResetParams};
 
 use crate::context::Context;
 use crate::failure::Result;
@@ -44,6 +45,11 @@ enum Action {
         /// A name or an address
         who: String,
     },
+    /// Exchange new keys, when they or you cannot read what is sent; what is on its way goes again
+    Reset {
+        /// A name or an address
+        who: String,
+    },
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
@@ -58,12 +64,26 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
         Some(Action::Accept { who }) => ("contact.accept", who),
         Some(Action::Decline { who }) => ("contact.decline", who),
         Some(Action::Block { who }) => ("contact.block", who),
+        Some(Action::Reset { who }) => {
+            let params = ResetParams { who: who.clone(), as_token: None };
+            let done: Reset = speaks.request("mail.reset", params).await?;
+            return told(&done, context);
+        }
     };
     let row: ContactRow = speaks.request(method, ContactParams { who: who.clone(), as_token: None }).await?;
     if context.output.json {
         context.output.json(&row)?;
     } else {
         context.output.line(format!("{} {}", row.who, word(row.state)))?;
+    }
+    Ok(0)
+}
+
+fn told(done: &Reset, context: &Context) -> Result<u8> {
+    if context.output.json {
+        context.output.json(done)?;
+    } else {
+        context.output.line(format!("new keys with {}; {} messages sent again", done.who, done.resent))?;
     }
     Ok(0)
 }

@@ -1,12 +1,14 @@
 //! `trl inbox`: an agent's mail in this terminal.
 
 use trl_client::Conversation;
-use trl_protocol::mail::{Inbox, InboxParams};
+use trl_protocol::agent::CallerParams;
+use trl_protocol::mail::{DeadLetters, Held, Inbox, InboxParams};
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::identity::Who;
-use crate::{letter, output};
+use crate::table::{Keep, Table};
+use crate::{human, letter, output};
 
 /// What is on its way when we ask, held for us or just sent, arrives within this.
 const MOMENT_S: f64 = 0.3;
@@ -25,6 +27,12 @@ pub(crate) struct Args {
     /// At most so many messages
     #[arg(long, value_name = "COUNT")]
     limit: Option<usize>,
+    /// Show instead what waits for a session that is not there
+    #[arg(long, conflicts_with_all = ["peek", "wait", "limit"])]
+    held: bool,
+    /// Show instead what could not be read, or not be answered automatically
+    #[arg(long, conflicts_with_all = ["peek", "wait", "limit", "held"])]
+    dead_letters: bool,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
@@ -34,6 +42,14 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     }
     let client = context.client().await?;
     let mut speaks = args.who.speak(&client).await?;
+    if args.held {
+        let held: Held = speaks.request("mail.held", CallerParams::default()).await?;
+        return waiting(&held, context);
+    }
+    if args.dead_letters {
+        let dead: DeadLetters = speaks.request("mail.dead_letters", CallerParams::default()).await?;
+        return unread(&dead, context);
+    }
     let params =
         InboxParams { peek: args.peek, limit: args.limit, wait_s: Some(wait), ..InboxParams::default() };
     let inbox: Inbox = speaks.request("mail.inbox", params).await?;
@@ -68,4 +84,51 @@ fn print(inbox: &Inbox, context: &Context) -> Result<()> {
         output::note(&format!("{} more; `trl inbox` shows them", inbox.remaining));
     }
     Ok(())
+}
+
+fn waiting(held: &Held, context: &Context) -> Result<u8> {
+    let output = context.output;
+    if output.json {
+        output.json(held)?;
+        return Ok(0);
+    }
+    if held.messages.is_empty() {
+        output::note_to_person("nothing waits for a session");
+        return Ok(0);
+    }
+    let mut table = Table::new(&["MESSAGE", "FROM", "FOR", "SINCE", "GOES BACK"], "FROM", Keep::Start);
+    for row in &held.messages {
+        table.row(vec![
+            row.message_id.clone(),
+            letter::plain(&row.from),
+            row.to_session.clone().unwrap_or_else(|| "-".to_owned()),
+            human::ago(&row.since),
+            row.bounces_at.clone().unwrap_or_else(|| "-".to_owned()),
+        ]);
+    }
+    output.text(&table.render(output::terminal_width(), output.paint))?;
+    Ok(0)
+}
+
+fn unread(dead: &DeadLetters, context: &Context) -> Result<u8> {
+    let output = context.output;
+    if output.json {
+        output.json(dead)?;
+        return Ok(0);
+    }
+    if dead.dead_letters.is_empty() {
+        output::note_to_person("no dead letters");
+        return Ok(0);
+    }
+    let mut table = Table::new(&["MESSAGE", "FROM", "WHEN", "WHY"], "WHY", Keep::Start);
+    for row in &dead.dead_letters {
+        table.row(vec![
+            row.message_id.clone().unwrap_or_else(|| "-".to_owned()),
+            letter::plain(&row.from),
+            human::ago(&row.at),
+            letter::plain(&row.reason),
+        ]);
+    }
+    output.text(&table.render(output::terminal_width(), output.paint))?;
+    Ok(0)
 }

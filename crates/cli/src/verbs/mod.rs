@@ -1,8 +1,10 @@
 //! One file per verb: its flags, the call, what it prints, its exit status.
 
 pub(crate) mod agent;
+pub(crate) mod autorespond;
 pub(crate) mod cancel;
 pub(crate) mod completions;
+pub(crate) mod confine;
 pub(crate) mod contacts;
 pub(crate) mod doctor;
 pub(crate) mod envelope;
@@ -17,6 +19,7 @@ pub(crate) mod restart;
 pub(crate) mod run;
 pub(crate) mod send;
 pub(crate) mod send_input;
+pub(crate) mod sent;
 pub(crate) mod serve;
 pub(crate) mod sh;
 pub(crate) mod shutdown;

@@ -1,15 +1,19 @@
 //! `trl send`: a message to another agent, and its reply if that is waited for.
 
+use std::ffi::OsString;
+
 use trl_client::Conversation;
-use trl_protocol::mail::{AwaitParams, AwaitedReply, FailReason, SendParams, Sent};
+use trl_protocol::mail::{AwaitParams, AwaitedReply, SendParams, Sent};
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::identity::Who;
+use crate::verbs::sent::why;
 use crate::{letter, output};
 
 /// What `timeout` of coreutils ends with.
 const TIMED_OUT: u8 = 124;
+const DEFAULT_WAIT: &str = "--wait=60";
 
 /// Send a message to an agent
 #[derive(Debug, clap::Args)]
@@ -25,9 +29,18 @@ pub(crate) struct Args {
     /// To this session of the agent only
     #[arg(long, value_name = "LABEL")]
     to_session: Option<String>,
-    /// Wait so long for the reply and print it; without one, exit with 124
-    #[arg(long, value_name = "SECONDS")]
+    /// Wait so long for the reply and print it; without one, exit with 124. Without a number: 60
+    #[arg(long, value_name = "SECONDS", visible_alias = "timeout", overrides_with = "wait")]
     wait: Option<f64>,
+    /// The message that this answers; `trl reply` also sends it to where that came from
+    #[arg(long, value_name = "MESSAGE_ID")]
+    in_reply_to: Option<String>,
+    /// Who speaks: `user` for a person, `agent` (the default) for a program
+    #[arg(long, value_name = "ROLE")]
+    role: Option<String>,
+    /// It fails if nobody has read it by then; a week unless said otherwise
+    #[arg(long, value_name = "SECONDS")]
+    expires: Option<f64>,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
@@ -41,6 +54,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
         to: args.to.clone(),
         text,
         to_session: args.to_session.clone(),
+        in_reply_to: args.in_reply_to.clone(),
+        role: args.role.clone(),
+        expires_s: args.expires,
         ..SendParams::default()
     };
     let sent: Sent = speaks.request("mail.send", params).await?;
@@ -85,17 +101,34 @@ async fn hear(speaks: &mut Conversation<'_>, sent: Sent, wait: f64, context: &Co
     Ok(status)
 }
 
-fn why(reason: FailReason) -> &'static str {
-    match reason {
-        FailReason::UnknownRecipient => "nobody has this address",
-        FailReason::NotContact => "you are no contact of theirs; `trl contacts request` asks",
-        FailReason::Blocked => "they block you",
-        FailReason::MailboxFull => "their mailbox is full",
-        FailReason::TooLarge => "it is too large",
-        FailReason::RateLimited => "too many in a short time",
-        FailReason::Expired => "it expired unread",
-        FailReason::SessionClosed => "that session is over",
-        FailReason::Dropped => "they take no mail that names no session",
-        FailReason::Undecryptable => "they could not decrypt it",
+/// `--wait` alone waits a minute; clap by itself would take the word after it for the seconds.
+pub(crate) fn with_default_wait(mut args: Vec<OsString>) -> Vec<OsString> {
+    let is_number = |arg: &OsString| arg.to_str().is_some_and(|text| text.parse::<f64>().is_ok());
+    let end = args.iter().position(|arg| arg == "--").unwrap_or(args.len());
+    for at in 0..end {
+        if args[at] == "--wait" && !args.get(at + 1).is_some_and(is_number) {
+            args[at] = DEFAULT_WAIT.into();
+        }
+    }
+    args
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_wait_is_a_minute() {
+        for (line, expected) in [
+            ("trl send --wait bob hi", "trl send --wait=60 bob hi"),
+            ("trl send bob hi --wait", "trl send bob hi --wait=60"),
+            ("trl send --wait 5 bob hi", "trl send --wait 5 bob hi"),
+            ("trl send --wait=5 bob hi", "trl send --wait=5 bob hi"),
+            ("trl send bob -- --wait", "trl send bob -- --wait"),
+            ("trl send --wait --timeout 5 bob hi", "trl send --wait=60 --timeout 5 bob hi"),
+        ] {
+            let words = with_default_wait(line.split(' ').map(OsString::from).collect());
+            assert_eq!(words.join(std::ffi::OsStr::new(" ")), OsString::from(expected));
+        }
     }
 }

@@ -69,6 +69,7 @@ impl Scope {
             | Request::MailHeld(_)
             | Request::MailDeadLetters(_)
             | Request::MailAutorespond(_)
+            | Request::MailReset(_)
             | Request::ContactRequest(_)
             | Request::ContactAccept(_)
             | Request::ContactDecline(_)

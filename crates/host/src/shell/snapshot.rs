@@ -6,14 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-
 use super::dialect::{is_plain_name, is_special};
 
 /// Declarations by name, each as the command that makes it again.
 pub type Entries = BTreeMap<String, String>;
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
     pub variables: Entries,
     pub functions: Entries,
@@ -30,7 +28,7 @@ pub struct Snapshot {
     pub traps: Traps,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Traps {
     #[default]
     None,

@@ -1,8 +1,10 @@
 //! Whether the auto-responder may answer, and what it has done. The guards are all here.
 
 use rusqlite::{OptionalExtension, params};
-use trl_protocol::Fault;
-use trl_protocol::mail::{Autorespond, AutorespondParams, DeadLetter, DeadLetters, SendParams, Switch};
+use trl_protocol::mail::{
+    AnswerCommand, Autorespond, AutorespondParams, DeadLetter, DeadLetters, SendParams, Switch,
+};
+use trl_protocol::{Code, Fault};
 
 use super::sessions::Session;
 use super::{Tx, Wake};
@@ -68,7 +70,14 @@ pub(crate) struct Errand {
     pub(crate) mail_id: i64,
     pub(crate) message_id: String,
     pub(crate) command: Vec<String>,
+    pub(crate) network: bool,
     pub(crate) message: serde_json::Value,
+}
+
+/// An agent's auto-responder, when it is on.
+struct Responder {
+    command: Vec<String>,
+    network: bool,
 }
 
 impl Tx<'_> {
@@ -99,10 +108,10 @@ impl Tx<'_> {
                 .optional()?;
             let Some((mail_id, agent_id, local_id)) = next else { return Ok(None) };
             let (facts, sender, held) = self.facts(mail_id, agent_id)?;
-            let command = self.auto_command(agent_id)?;
+            let responder = self.responder(agent_id)?;
             let verdict = if held { judge(facts) } else { Verdict::Silent };
-            match (verdict, command) {
-                (Verdict::Answer, Some(command)) => {
+            match (verdict, responder) {
+                (Verdict::Answer, Some(Responder { command, network })) => {
                     self.set_answer(mail_id, "running")?;
                     self.db.execute(
                         "INSERT INTO answers (mail_id, agent_id, peer, at) VALUES (?1, ?2, ?3, ?4)",
@@ -111,7 +120,14 @@ impl Tx<'_> {
                     let (_, message) = self.message_named(agent_id, &local_id)?;
                     let message =
                         serde_json::to_value(message).map_err(|_| MailError::Corrupt { what: "message" })?;
-                    return Ok(Some(Errand { agent_id, mail_id, message_id: local_id, command, message }));
+                    return Ok(Some(Errand {
+                        agent_id,
+                        mail_id,
+                        message_id: local_id,
+                        command,
+                        network,
+                        message,
+                    }));
                 }
                 (Verdict::Refused(why), Some(_)) => {
                     self.set_answer(mail_id, "refused")?;
@@ -177,12 +193,13 @@ impl Tx<'_> {
             .query_row([agent_id, since], |row| row.get(0))?)
     }
 
-    fn auto_command(&self, agent_id: i64) -> Result<Option<Vec<String>>, MailError> {
-        let stored: Option<String> = self
+    fn responder(&self, agent_id: i64) -> Result<Option<Responder>, MailError> {
+        let (stored, network): (Option<String>, bool) = self
             .db
-            .prepare_cached("SELECT auto_command FROM agents WHERE id = ?1")?
-            .query_row([agent_id], |row| row.get(0))?;
-        Ok(stored.and_then(|text| serde_json::from_str(&text).ok()))
+            .prepare_cached("SELECT auto_command, auto_network FROM agents WHERE id = ?1")?
+            .query_row([agent_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let command = stored.and_then(|text| serde_json::from_str(&text).ok());
+        Ok(command.map(|command| Responder { command, network }))
     }
 
     fn set_answer(&self, mail_id: i64, answer: &str) -> Result<(), MailError> {
@@ -258,33 +275,53 @@ impl Tx<'_> {
         agent_id: i64,
         params: AutorespondParams,
     ) -> Result<Autorespond, MailError> {
-        match (params.action, params.command) {
-            (Switch::On, Some(command)) if command.first().is_some_and(|program| !program.is_empty()) => {
-                let text = serde_json::to_string(&command)
-                    .map_err(|error| Fault::invalid(format!("param `command`: {error}")))?;
-                self.db
-                    .execute("UPDATE agents SET auto_command = ?2 WHERE id = ?1", params![agent_id, text])?;
+        let Some(asked) = params.asked() else {
+            let why = "mail.autorespond: one of `on`, `off` and `status`, not several";
+            return Err(Fault::invalid(why).into());
+        };
+        match asked {
+            Switch::On => {
+                let command = params.command.map(AnswerCommand::words).unwrap_or_default();
+                self.switch_on(agent_id, &command, params.network == Some(true))?;
             }
-            (Switch::On, _) => {
-                let why = "param `command` of mail.autorespond: the program and its arguments, as a list";
-                return Err(Fault::invalid(why).into());
-            }
-            (Switch::Off, _) => {
+            Switch::Off => {
                 self.db.execute("UPDATE agents SET auto_command = NULL WHERE id = ?1", [agent_id])?;
             }
-            (Switch::Status, _) => {}
+            Switch::Status => {}
         }
-        let command = self.auto_command(agent_id)?;
+        let responder = self.responder(agent_id)?;
         Ok(Autorespond {
-            on: command.is_some(),
-            command,
+            on: responder.is_some(),
+            network: responder.as_ref().is_some_and(|responder| responder.network),
+            command: responder.map(|responder| responder.command),
+            sandbox: self.env.config.auto.sandbox().to_owned(),
             answered_today: self.answers_since(agent_id, self.now - DAY_MS)?,
         })
     }
 
+    fn switch_on(&self, agent_id: i64, command: &[String], network: bool) -> Result<(), MailError> {
+        if command.first().is_none_or(String::is_empty) {
+            let why = "param `command` of mail.autorespond: the program and its arguments, as a list";
+            return Err(Fault::invalid(why).into());
+        }
+        if self.env.config.auto.confiner.is_some() {
+            crate::confine::check().map_err(|why| Fault::new(Code::IsolationUnavailable, why))?;
+        }
+        let text = serde_json::to_string(command)
+            .map_err(|error| Fault::invalid(format!("param `command`: {error}")))?;
+        self.db.execute(
+            "UPDATE agents SET auto_command = ?2, auto_network = ?3 WHERE id = ?1",
+            params![agent_id, text, network],
+        )?;
+        Ok(())
+    }
+
     pub(crate) fn dead_letters(&self, agent_id: i64) -> Result<DeadLetters, MailError> {
         let mut query = self.db.prepare_cached(
-            "SELECT message_id, peer, reason, at FROM dead_letters WHERE agent_id = ?1 ORDER BY id DESC LIMIT 500",
+            "SELECT message_id, peer, reason, at FROM dead_letters WHERE agent_id = ?1
+             UNION ALL
+             SELECT NULL, peer, 'a packet in quarantine: ' || reason, at FROM quarantine WHERE agent_id = ?1
+             ORDER BY at DESC LIMIT 500",
         )?;
         let rows = query.query_map([agent_id], |row| {
             Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?, row.get::<_, i64>(3)?))

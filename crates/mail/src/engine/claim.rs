@@ -20,6 +20,7 @@ struct Asked {
     cwd: Option<String>,
     pid: Option<u32>,
     pid_start: Option<u64>,
+    terminal: Option<String>,
 }
 
 /// Who the claimant is, by what its harness session left behind.
@@ -32,8 +33,8 @@ struct Known {
 
 impl Tx<'_> {
     pub(crate) fn use_agent(&mut self, params: UseParams, caller: Caller) -> Result<Used, MailError> {
-        let agent = self.known_agent(&params.agent)?;
-        let pin = params.primary == Some(true);
+        let agent = self.agent_meant(&params)?;
+        let (pin, usual) = (params.primary == Some(true), params.usual == Some(true));
         let asked = self.read_claim(params)?;
         let known = self.recognize(&agent, &asked, caller)?;
         let grant = self.grant(&agent, &asked, &known)?;
@@ -41,6 +42,13 @@ impl Tx<'_> {
         self.store_session(&agent, &asked, &known.uuid, &grant.label, &token)?;
         if let (Some(id), false) = (&asked.harness_id, known.fenced) {
             self.remember(agent.id, id, grant.label.as_str(), &known.uuid)?;
+        }
+        if let (Some(id), true) = (&asked.harness_id, usual) {
+            self.db.execute(
+                "INSERT INTO usual (harness_id, agent_id) VALUES (?1, ?2)
+                 ON CONFLICT DO UPDATE SET agent_id = ?2",
+                params![id, agent.id],
+            )?;
         }
         if pin {
             self.db.execute(
@@ -62,6 +70,34 @@ impl Tx<'_> {
         })
     }
 
+    /// The agent that is named, else the one this harness session said it usually is, else the only one.
+    fn agent_meant(&self, params: &UseParams) -> Result<Agent, MailError> {
+        if let Some(name) = &params.agent {
+            return self.known_agent(name);
+        }
+        let Some(harness_id) = params.harness_session_id.as_deref().filter(|id| !id.is_empty()) else {
+            return Err(lacks_agent(&[]).into());
+        };
+        let usual: Option<i64> = self
+            .db
+            .prepare_cached("SELECT agent_id FROM usual WHERE harness_id = ?1")?
+            .query_row([harness_id], |row| row.get(0))
+            .optional()?;
+        if let Some(agent_id) = usual {
+            return self.agent_by_id(agent_id);
+        }
+        let mut agents = self.all_agents()?;
+        match (agents.pop(), agents.is_empty()) {
+            (Some(only), true) => Ok(only),
+            (None, _) => Err(super::agents::no_such_agent("", &[]).into()),
+            (Some(last), false) => {
+                agents.push(last);
+                let names: Vec<String> = agents.into_iter().map(|agent| agent.name).collect();
+                Err(lacks_agent(&names).into())
+            }
+        }
+    }
+
     fn read_claim(&self, params: UseParams) -> Result<Asked, MailError> {
         let requested = params
             .label
@@ -79,7 +115,8 @@ impl Tx<'_> {
         }
         let wished = params.harness.unwrap_or_else(|| "claude".to_owned());
         let harness = Label::numbered(&wished, 1).as_str().trim_end_matches(":1").to_owned();
-        Ok(Asked { requested, harness, harness_id, cwd: params.cwd, pid: params.pid, pid_start })
+        let terminal = params.terminal.map(|id| id.to_string());
+        Ok(Asked { requested, harness, harness_id, cwd: params.cwd, pid: params.pid, pid_start, terminal })
     }
 
     fn recognize(&self, agent: &Agent, asked: &Asked, caller: Caller) -> Result<Known, MailError> {
@@ -163,10 +200,11 @@ impl Tx<'_> {
         self.db
             .prepare_cached(
                 "INSERT INTO sessions (uuid, agent_id, label, harness, harness_id, pid, pid_start, cwd, host,
-                                       token_hash, started_at, heartbeat, last_seen, holds_label)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11, 1)
+                                       token_hash, started_at, heartbeat, last_seen, holds_label, terminal)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11, 1, ?12)
                  ON CONFLICT (uuid) DO UPDATE SET label = ?3, harness = ?4, pid = ?6, pid_start = ?7, cwd = ?8,
-                   host = ?9, token_hash = ?10, started_at = ?11, heartbeat = ?11, last_seen = ?11, holds_label = 1",
+                   host = ?9, token_hash = ?10, started_at = ?11, heartbeat = ?11, last_seen = ?11,
+                   holds_label = 1, terminal = ?12",
             )?
             .execute(params![
                 uuid,
@@ -180,7 +218,14 @@ impl Tx<'_> {
                 self.env.config.host,
                 token_hash(token),
                 self.now,
+                asked.terminal,
             ])?;
         Ok(())
     }
+}
+
+fn lacks_agent(names: &[String]) -> Fault {
+    let choice = if names.is_empty() { String::new() } else { format!(", one of: {}", names.join(", ")) };
+    Fault::invalid(format!("agent.use needs the param `agent`{choice}"))
+        .with_details(serde_json::json!({ "field": "agent", "agents": names }))
 }

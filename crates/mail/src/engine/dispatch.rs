@@ -55,6 +55,7 @@ mail_requests! {
     MailHeld(agent::CallerParams);
     MailDeadLetters(agent::CallerParams);
     MailAutorespond(mail::AutorespondParams);
+    MailReset(mail::ResetParams);
     ContactRequest(contact::ContactParams);
     ContactAccept(contact::ContactParams);
     ContactDecline(contact::ContactParams);
@@ -110,6 +111,13 @@ impl Engine {
                 self.tx(move |tx| {
                     let session = tx.caller(caller, params.as_token.as_deref())?;
                     tx.autorespond(session.agent_id, params)
+                })
+                .await?,
+            ),
+            Ask::MailReset(params) => MailReply::Reset(
+                self.tx(move |tx| {
+                    let session = tx.caller(caller, params.as_token.as_deref())?;
+                    tx.reset(session.agent_id, &params.who)
                 })
                 .await?,
             ),

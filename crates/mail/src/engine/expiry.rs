@@ -1,16 +1,10 @@
 //! What happens by itself when its time has come.
 
-use std::sync::atomic::Ordering;
-
 use trl_protocol::mail::{FailReason, State};
 
 use super::{Tx, Wake};
 use crate::config::millis;
 use crate::error::MailError;
-
-/// How long a packet's id is remembered; a relay that repeats later than this is broken.
-const SEEN_FOR_MS: i64 = 30 * DAY_MS;
-const DAY_MS: i64 = 86_400_000;
 
 impl Tx<'_> {
     /// Everything that is due now; returns when something is due next.
@@ -27,24 +21,6 @@ impl Tx<'_> {
         self.wakes.push(Wake::Pump);
         self.wakes.push(Wake::Keys);
         self.next_deadline()
-    }
-
-    /// Once a day: it looks at every row, and an index would cost each message more than this does.
-    fn forget_old(&self) -> Result<(), MailError> {
-        let last = self.env.forgot_at.load(Ordering::SeqCst);
-        if self.now - last >= DAY_MS {
-            self.env.forgot_at.store(self.now, Ordering::SeqCst);
-            let long_ago = self.now - SEEN_FOR_MS;
-            self.db.prepare_cached("DELETE FROM seen WHERE at < ?1")?.execute([long_ago])?;
-            // The label and the uuid of a harness session are remembered elsewhere, for ever.
-            self.db
-                .prepare_cached(
-                    "DELETE FROM sessions WHERE holds_label = 0 AND last_seen < ?1 AND NOT EXISTS
-                       (SELECT 1 FROM deliveries d WHERE d.uuid = sessions.uuid AND d.state != 'read')",
-                )?
-                .execute([long_ago])?;
-        }
-        Ok(())
     }
 
     fn fail_expired_outbox(&mut self) -> Result<(), MailError> {

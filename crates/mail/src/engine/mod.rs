@@ -18,7 +18,9 @@ mod rates;
 mod receipts;
 mod receive;
 mod replies;
+mod reset;
 mod respond;
+mod retention;
 mod routes;
 mod sealing;
 mod send;
@@ -42,6 +44,8 @@ use crate::store::{Owner, Witness, WitnessFile};
 pub use dispatch::{Caller, MailReply, MailRequest};
 pub use tasks::{Mail, Subscription};
 
+#[cfg(test)]
+pub(crate) use agents::AgentKeys;
 pub(crate) use switchboard::{Switchboard, Wake};
 
 /// What every transaction may look at.

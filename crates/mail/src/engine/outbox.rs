@@ -269,13 +269,18 @@ impl Tx<'_> {
                 self.fail_outbox(outbox_id, FailReason::Undecryptable)?;
                 continue;
             }
-            self.db.prepare_cached("DELETE FROM packets WHERE outbox_id = ?1")?.execute([outbox_id])?;
-            self.db
-                .prepare_cached("UPDATE outbox SET pending = 1, state = 'queued' WHERE id = ?1")?
-                .execute([outbox_id])?;
-            self.tell_history(outbox_id, State::Queued, None, self.now)?;
+            self.queue_again(outbox_id)?;
         }
         self.wakes.push(Wake::Pump);
         Ok(())
+    }
+
+    /// The ciphertext is forgotten; the message is sealed anew, and known at the other end by its uid.
+    pub(crate) fn queue_again(&self, outbox_id: i64) -> Result<(), MailError> {
+        self.db.prepare_cached("DELETE FROM packets WHERE outbox_id = ?1")?.execute([outbox_id])?;
+        self.db
+            .prepare_cached("UPDATE outbox SET pending = 1, state = 'queued' WHERE id = ?1")?
+            .execute([outbox_id])?;
+        self.tell_history(outbox_id, State::Queued, None, self.now)
     }
 }

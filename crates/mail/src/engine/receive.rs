@@ -85,16 +85,8 @@ impl Tx<'_> {
         if self.refusal_of_sender(agent_id, from.as_str())?.is_some() {
             return Ok(());
         }
-        let gap = millis(self.env.config.rekey_gap);
-        let begun = self
-            .db
-            .prepare_cached(
-                "INSERT INTO rekeys (agent_id, peer, at) VALUES (?1, ?2, ?3)
-                 ON CONFLICT DO UPDATE SET at = ?3 WHERE at <= ?3 - ?4",
-            )?
-            .execute(params![agent_id, from.as_str(), self.now, gap])?;
-        if begun == 0 {
-            self.due_at(self.now + gap);
+        if let Some(wait_ms) = self.begin_rekey(agent_id, from.as_str())? {
+            self.due_at(self.now + wait_ms);
             return Ok(());
         }
         self.name_unreadable(agent_id, from.as_str())

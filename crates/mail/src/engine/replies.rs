@@ -214,28 +214,9 @@ impl Engine {
         params: SendAndWaitParams,
         caller: Caller,
     ) -> Result<AwaitedReply, MailError> {
-        let SendAndWaitParams {
-            to,
-            text,
-            to_session,
-            role,
-            in_reply_to,
-            auto,
-            expires_s,
-            timeout_s,
-            as_token,
-        } = params;
+        let as_token = params.as_token.clone();
+        let (send, timeout_s) = params.split();
         deadline(timeout_s.unwrap_or(DEFAULT_WAIT_S))?;
-        let send = SendParams {
-            to,
-            text,
-            to_session,
-            role,
-            in_reply_to,
-            auto,
-            expires_s,
-            as_token: as_token.clone(),
-        };
         let (sent, _) = self.send(send, caller).await?;
         self.await_reply(AwaitParams { message_id: sent.message_id, timeout_s, as_token }, caller).await
     }

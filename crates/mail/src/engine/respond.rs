@@ -1,14 +1,15 @@
 //! Running the auto-responder's command: the message as JSON on stdin, the answer on stdout.
 //!
 //! The command gets an empty environment but for its search path, a private directory
-//! to stand in, a process group of its own, a time limit and a bounded answer.
+//! to stand in, a process group of its own, a time limit and a bounded answer; and it is
+//! confined ([`crate::confine`]) by a process that becomes it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 
@@ -16,6 +17,9 @@ use super::answer::Errand;
 use super::{Engine, Wake};
 use crate::config::AutoLimits;
 use crate::error::MailError;
+
+/// How much of what a command says on stderr is looked at.
+const MOST_COMPLAINT: usize = 64 * 1024;
 
 pub(super) async fn run(engine: Arc<Engine>) {
     let bell = engine.env.switchboard.listen(Wake::Answer);
@@ -47,12 +51,58 @@ pub(super) async fn run(engine: Arc<Engine>) {
 }
 
 async fn answer(engine: &Engine, errand: Errand) {
-    let dir = engine.env.config.dir.join("auto");
-    let outcome = ask(&errand, &engine.env.config.auto, &dir).await;
+    let outcome = match Desk::new(&engine.env.config.dir, errand.mail_id) {
+        Ok(desk) => ask(&errand, &engine.env.config.auto, &desk).await,
+        Err(error) => Err(error.to_string()),
+    };
     let finished = engine.tx(move |tx| tx.finish_errand(&errand, outcome)).await;
     if let Err(error) = finished {
         tracing::warn!(%error, "an automatic answer could not be stored");
     }
+}
+
+/// A directory for one answer, gone with everything that the command left in it.
+struct Desk(PathBuf);
+
+impl Desk {
+    fn new(dir: &Path, mail_id: i64) -> Result<Desk, MailError> {
+        let path = dir.join("auto").join(mail_id.to_string());
+        let desk = Desk(path.clone());
+        desk.clear();
+        crate::lock::private_dir(&path)?;
+        Ok(desk)
+    }
+
+    fn clear(&self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "the directory of an automatic answer could not be removed");
+        }
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// The command line that confines the command, or the command itself where nothing does.
+fn command_line(errand: &Errand, limits: &AutoLimits, desk: &Desk) -> Result<Command, String> {
+    let Some(confiner) = &limits.confiner else {
+        let (program, arguments) = errand.command.split_first().ok_or("no command is configured")?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        return Ok(command);
+    };
+    let mut command = Command::new(&confiner.program);
+    command.args(&confiner.arguments);
+    if errand.network {
+        command.arg("--network");
+    }
+    command.arg(&desk.0).arg("--").args(&errand.command);
+    Ok(command)
 }
 
 /// Ends the command with everything it started, however we stop waiting for it.
@@ -69,25 +119,24 @@ impl Drop for Group {
     }
 }
 
-async fn ask(errand: &Errand, limits: &AutoLimits, dir: &Path) -> Result<String, String> {
-    let (program, arguments) = errand.command.split_first().ok_or("no command is configured")?;
-    crate::lock::private_dir(dir).map_err(|error| error.to_string())?;
-    let mut child = Command::new(program)
-        .args(arguments)
+async fn ask(errand: &Errand, limits: &AutoLimits, desk: &Desk) -> Result<String, String> {
+    let mut child = command_line(errand, limits, desk)?
         .env_clear()
         .env("PATH", &limits.path)
-        .current_dir(dir)
+        .env("HOME", &desk.0)
+        .env("TMPDIR", &desk.0)
+        .current_dir(&desk.0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .process_group(0)
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| format!("the command could not be started: {error}"))?;
     let _group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
-    let stdin = child.stdin.take();
-    let stdout = child.stdout.take();
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let message = errand.message.to_string();
+    let most = limits.max_answer_bytes;
     let talk = async {
         let write = async {
             if let Some(mut stdin) = stdin {
@@ -95,30 +144,57 @@ async fn ask(errand: &Errand, limits: &AutoLimits, dir: &Path) -> Result<String,
                 drop(stdin.write_all(message.as_bytes()).await);
             }
         };
-        let read = async {
-            let mut text = Vec::new();
-            match stdout {
-                Some(stdout) => {
-                    let limit = limits.max_answer_bytes as u64 + 1;
-                    stdout.take(limit).read_to_end(&mut text).await.map(|_| text)
-                }
-                None => Ok(text),
-            }
-        };
-        let ((), text) = tokio::join!(write, read);
-        let text = text.map_err(|error| format!("the answer could not be read: {error}"))?;
-        if text.len() > limits.max_answer_bytes {
-            return Err(format!("the answer is longer than {} bytes", limits.max_answer_bytes));
+        let mut text = Vec::new();
+        tokio::join!(write, read_at_most(stdout, most + 1, &mut text));
+        if text.len() > most {
+            return Err(format!("the answer is longer than {most} bytes"));
         }
         let status = child.wait().await.map_err(|error| error.to_string())?;
         Ok((text, status))
     };
-    let (text, status) = tokio::time::timeout(limits.time_limit, talk)
+    let mut complaint = Vec::new();
+    let heard = async {
+        tokio::select! {
+            biased;
+            () = listen(stderr, &mut complaint) => Err("stderr ended".to_owned()),
+            said = talk => said,
+        }
+    };
+    let (text, status) = tokio::time::timeout(limits.time_limit, heard)
         .await
         .map_err(|_| format!("the command took longer than {} s", limits.time_limit.as_secs()))??;
     if !status.success() {
-        return Err(format!("the command failed: {status}"));
+        return Err(format!("the command failed: {status}{}", last_words(&complaint)));
     }
     let text = String::from_utf8_lossy(&text).trim_end().to_owned();
-    if text.is_empty() { Err("the command said nothing".to_owned()) } else { Ok(text) }
+    if text.is_empty() {
+        return Err(format!("the command said nothing{}", last_words(&complaint)));
+    }
+    Ok(text)
+}
+
+async fn read_at_most(stream: Option<impl AsyncRead + Unpin>, most: usize, text: &mut Vec<u8>) {
+    if let Some(stream) = stream
+        && let Err(error) = stream.take(most as u64).read_to_end(text).await
+    {
+        tracing::debug!(%error, "a command's output could not be read to its end");
+    }
+}
+
+/// Keeps the beginning of what is said and lets the rest go by, for as long as anybody waits.
+async fn listen(stderr: Option<impl AsyncRead + Unpin>, text: &mut Vec<u8>) {
+    if let Some(mut stderr) = stderr {
+        read_at_most(Some(&mut stderr), MOST_COMPLAINT, text).await;
+        drop(tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await);
+    }
+    std::future::pending().await
+}
+
+/// The last line on stderr, for whoever looks why there was no answer; its bytes are not ours.
+fn last_words(complaint: &[u8]) -> String {
+    let text = String::from_utf8_lossy(complaint);
+    match text.lines().rev().find(|line| !line.trim().is_empty()) {
+        Some(line) => format!(": {:?}", line.chars().take(200).collect::<String>()),
+        None => String::new(),
+    }
 }

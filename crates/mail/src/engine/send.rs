@@ -37,7 +37,7 @@ impl Tx<'_> {
         let accepted = self.check_send(session, &params)?;
         let agent = self.agent_by_id(session.agent_id)?;
         let lineage = match params.auto {
-            Some(true) => self.lineage(&agent, params.in_reply_to.as_deref())?,
+            Some(true) => self.lineage(session, &agent, &accepted.peer, params.in_reply_to.as_deref())?,
             Some(false) | None => Lineage::default(),
         };
         let id = message_id(random()?);
@@ -139,15 +139,32 @@ impl Tx<'_> {
         Ok(Some(wire.unwrap_or_else(|| id.to_owned())))
     }
 
-    /// What a machine writes by itself carries the chain of what it answers, and us.
-    fn lineage(&self, agent: &Agent, in_reply_to: Option<&str>) -> Result<Lineage, MailError> {
-        let answered: Option<(u32, String)> = self
+    /// What a machine writes by itself carries the chain of what it answers, and us; a chain that
+    /// comes back to us, or goes on for too long, ends here.
+    fn lineage(
+        &self,
+        session: &Session,
+        agent: &Agent,
+        peer: &Peer,
+        in_reply_to: Option<&str>,
+    ) -> Result<Lineage, MailError> {
+        let answered: Option<(u32, String, bool, String)> = self
             .db
-            .prepare_cached("SELECT hops, chain FROM mail WHERE agent_id = ?1 AND local_id = ?2")?
-            .query_row(params![agent.id, in_reply_to], |row| Ok((row.get(0)?, row.get(1)?)))
+            .prepare_cached(
+                "SELECT hops, chain, auto, sender FROM mail WHERE agent_id = ?1 AND local_id = ?2",
+            )?
+            .query_row(params![agent.id, in_reply_to], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            })
             .optional()?;
-        let (hops, chain) = answered.unwrap_or_default();
+        let (hops, chain, auto, sender) = answered.unwrap_or_default();
         let mut chain: Vec<String> = serde_json::from_str(&chain).unwrap_or_default();
+        // The auto-responder's own mail was judged before its command ran.
+        if !session.is_machine() {
+            let to_machine = auto && sender == peer.address.as_str();
+            let in_chain = chain.iter().any(|address| address == agent.address.as_str());
+            guard(to_machine, in_chain, hops >= self.env.config.auto.max_hops)?;
+        }
         chain.push(agent.address.to_string());
         // The guard refuses long before this; a forged chain must not grow our mail.
         let surplus = chain.len().saturating_sub(32);
@@ -208,6 +225,21 @@ impl Tx<'_> {
         }
         Ok(id)
     }
+}
+
+/// Machines that answer machines would never stop; a person's word begins anew.
+fn guard(to_machine: bool, in_chain: bool, too_far: bool) -> Result<(), Fault> {
+    let why = if to_machine {
+        "a machine wrote what this answers"
+    } else if in_chain {
+        "this agent already answered by itself in this chain"
+    } else if too_far {
+        "too many automatic answers led here"
+    } else {
+        return Ok(());
+    };
+    let why = format!("param `auto`: {why}, and automatic answers end there; without `auto` it can be sent");
+    Err(Fault::invalid(why).with_details(serde_json::json!({ "field": "auto", "reason": "loop" })))
 }
 
 fn too_large(size: usize, limit: usize) -> Fault {

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use crate::error::MailError;
 
-const STEPS: &[&str] = &[V1];
+const STEPS: &[&str] = &[V1, V2];
 
 const V1: &str = "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -204,6 +204,14 @@ CREATE TABLE dead_letters (
 );
 CREATE TABLE answers (mail_id INTEGER PRIMARY KEY, agent_id INTEGER NOT NULL, peer TEXT NOT NULL, at INTEGER NOT NULL);
 CREATE INDEX answers_at ON answers(agent_id, at);
+";
+
+const V2: &str = "
+-- For whom a harness session speaks when it does not say.
+CREATE TABLE usual (harness_id TEXT PRIMARY KEY, agent_id INTEGER NOT NULL REFERENCES agents(id)) WITHOUT ROWID;
+ALTER TABLE agents ADD COLUMN auto_network INTEGER NOT NULL DEFAULT 0;
+-- The terminal session that a session of an agent runs in.
+ALTER TABLE sessions ADD COLUMN terminal TEXT;
 ";
 
 /// Brings a file to the newest version; refuses one from the future.

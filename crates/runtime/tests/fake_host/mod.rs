@@ -73,7 +73,6 @@ pub fn info(id: SessionId) -> SessionInfo {
         tty: false,
         running: None,
         queued: 0,
-        unresponsive: false,
     }
 }
 

@@ -1,0 +1,134 @@
+//! Automatic answers by a whole daemon: confined to their one power, and never in circles.
+#![cfg(target_os = "linux")]
+#![expect(clippy::panic, reason = "what the tests share is test code too")]
+
+use serde_json::{Value, json};
+use trl_testkit::{Connection, Daemon, GUARD, daemon, wait_until};
+
+/// An agent that answers with a command and is not there itself.
+fn responder(daemon: &Daemon, name: &str, mut params: Value) {
+    let mut connection = daemon.connect();
+    connection.ok("agent.create", json!({ "name": name }));
+    connection.ok("agent.use", json!({ "agent": name }));
+    params["on"] = json!(true);
+    let on = connection.ok("mail.autorespond", params);
+    assert_eq!((&on["on"], &on["sandbox"]), (&json!(true), &json!("landlock+seccomp")));
+    connection.ok("agent.release", json!({}));
+}
+
+fn asker(daemon: &Daemon) -> Connection {
+    let mut connection = daemon.connect();
+    connection.ok("agent.create", json!({"name": "asker"}));
+    connection.ok("agent.use", json!({"agent": "asker"}));
+    connection
+}
+
+fn answer(asker: &mut Connection, to: &str) -> String {
+    let heard = asker.ok("mail.send_and_wait", json!({"to": to, "text": "hello", "timeout_s": 60.0}));
+    heard["reply"]["text"].as_str().unwrap_or_else(|| panic!("{heard}")).to_owned()
+}
+
+#[test]
+fn the_command_can_answer_and_nothing_else() {
+    let daemon = daemon!();
+    let mut asker = asker(&daemon);
+    let secret = daemon.user_home().join("secret");
+    std::fs::write(&secret, "the secret").unwrap();
+    let named = daemon.user_home().join("named");
+    std::fs::write(&named, "what it was given").unwrap();
+    let socket = daemon.socket();
+    let tries = [
+        ("read", format!("cat {} 2>/dev/null || echo refused", secret.display()), "refused"),
+        (
+            "keys",
+            format!("ls {} 2>/dev/null || echo refused", daemon.home().join("state/mail").display()),
+            "refused",
+        ),
+        ("write", format!("echo x > {} 2>/dev/null || echo refused", secret.display()), "refused"),
+        ("own", "echo mine > note && cat note".to_owned(), "mine"),
+        (
+            "daemon",
+            format!(
+                "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{}\")' 2>/dev/null || echo refused",
+                socket.display()
+            ),
+            "refused",
+        ),
+        (
+            "network",
+            "(echo > /dev/tcp/127.0.0.1/1) 2>&1 | grep -om1 'Permission denied' | head -n1".to_owned(),
+            "Permission denied",
+        ),
+        ("signal", format!("kill -0 {} 2>/dev/null || echo refused", daemon.pid()), "refused"),
+        ("leave", "setsid true 2>/dev/null || echo refused".to_owned(), "refused"),
+        ("message", "grep -o '\"text\":\"hello\"'".to_owned(), "\"text\":\"hello\""),
+    ];
+    for (name, script, expected) in tries {
+        responder(&daemon, name, json!({"command": ["bash", "-c", script]}));
+        assert_eq!(answer(&mut asker, name), expected, "{name}");
+    }
+    assert_eq!(std::fs::read_to_string(&secret).unwrap(), "the secret");
+    responder(&daemon, "given", json!({"command": ["cat", named]}));
+    assert_eq!(answer(&mut asker, "given"), "what it was given");
+    // With leave to use the network, a port that nobody listens on refuses; the sandbox does not.
+    let knock = "(echo > /dev/tcp/127.0.0.1/1) 2>&1 | grep -om1 'Connection refused' | head -n1";
+    responder(&daemon, "online", json!({"command": ["bash", "-c", knock], "network": true}));
+    assert_eq!(answer(&mut asker, "online"), "Connection refused");
+    let desks = std::fs::read_dir(daemon.home().join("state/mail/auto")).unwrap().count();
+    assert_eq!(desks, 0, "directories of answers stayed");
+}
+
+#[test]
+fn a_command_that_fails_is_a_dead_letter_with_its_last_words() {
+    let daemon = daemon!();
+    let mut asker = asker(&daemon);
+    responder(&daemon, "broken", json!({"command": "echo 'out of \u{1b}[31mpaper' >&2; exit 3"}));
+    responder(&daemon, "absent", json!({"command": ["no-such-program"]}));
+    asker.ok("mail.send", json!({"to": "broken", "text": "hello"}));
+    asker.ok("mail.send", json!({"to": "absent", "text": "hello"}));
+    responder(&daemon, "bell", json!({"command": "echo ding"}));
+    assert_eq!(answer(&mut asker, "bell"), "ding");
+    for (name, words) in [("broken", "out of \\u{1b}[31mpaper"), ("absent", "could not be started")] {
+        let mut connection = daemon.connect();
+        connection.ok("agent.use", json!({ "agent": name }));
+        let mut found = Value::Null;
+        wait_until("there is a dead letter", GUARD, || {
+            found = connection.ok("mail.dead_letters", json!({}));
+            found["dead_letters"] != json!([])
+        });
+        let letter = &found["dead_letters"][0];
+        assert!(letter["reason"].as_str().unwrap().contains(words), "{letter}");
+        assert_eq!(letter["from"], "asker");
+    }
+}
+
+/// Three agents that answer whatever comes, each written to by the next; nobody is there to stop them.
+#[test]
+fn three_agents_that_answer_everything_stop_by_themselves() {
+    let daemon = daemon!();
+    let mut asker = asker(&daemon);
+    let names = ["ann", "ben", "cat"];
+    for name in names {
+        responder(&daemon, name, json!({"command": "echo and you?"}));
+    }
+    for (n, name) in names.into_iter().enumerate() {
+        let mut connection = daemon.connect();
+        connection.ok("agent.use", json!({ "agent": name }));
+        connection.ok("mail.send", json!({"to": names[(n + 1) % 3], "text": "how are you?"}));
+        connection.ok("agent.release", json!({}));
+    }
+    // An answer to who asks last comes when everything before it was looked at; twice, since an
+    // answer to an answer would have come in between.
+    for _ in 0..2 {
+        for name in names {
+            assert_eq!(answer(&mut asker, name), "and you?");
+        }
+    }
+    for name in names {
+        let mut connection = daemon.connect();
+        connection.ok("agent.use", json!({ "agent": name, "label": "looks" }));
+        let status = connection.ok("mail.autorespond", json!({}));
+        // One to the neighbour, two to the asker; none to an answer.
+        assert_eq!(status["answered_today"], 3, "{name}: {status}");
+    }
+}

@@ -1,0 +1,133 @@
+//! Mail as people use it: who they are without saying so, and what they see.
+
+#![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
+
+use std::process::{Output, Stdio};
+
+use serde_json::{Value, json};
+use trl_testkit::{Daemon, GUARD, Shell, daemon, wait_until};
+
+fn text(output: &Output) -> &str {
+    assert!(output.status.success(), "{output:?}");
+    std::str::from_utf8(&output.stdout).unwrap().trim_end()
+}
+
+fn printed(daemon: &Daemon, arguments: &[&str]) -> Value {
+    serde_json::from_str(text(&daemon.trl(arguments))).unwrap()
+}
+
+fn with_agents(names: &[&str]) -> Daemon {
+    let daemon = daemon!();
+    for name in names {
+        daemon.connect().ok("agent.create", json!({ "name": name }));
+    }
+    daemon
+}
+
+/// Sixty-four programs, each in a terminal of its own, all at once.
+#[test]
+fn claims_of_separate_processes_never_share_a_label() {
+    const PROCESSES: usize = 64;
+    let daemon = with_agents(&["alice"]);
+    let mut readers = Vec::new();
+    for _ in 0..PROCESSES {
+        // A session leader of its own: what a new terminal is to the kernel.
+        let mut command = std::process::Command::new("setsid");
+        let client = daemon.client();
+        command.arg(client.get_program()).args(client.get_args());
+        command.env_clear().envs(client.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.args(["inbox", "--as", "alice", "--wait", "60"]).env("TRL_LABEL", "desk");
+        readers
+            .push(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    }
+    let mut other = daemon.connect();
+    let mut labels = Vec::new();
+    wait_until("all of them are there", GUARD, || {
+        let agents = other.ok("agent.list", json!({}));
+        labels = agents["agents"][0]["live_sessions"].as_array().unwrap().clone();
+        labels.len() == PROCESSES
+    });
+    let mut expected: Vec<Value> = (1..PROCESSES).map(|n| json!(format!("cli:{n}"))).collect();
+    expected.push(json!("desk"));
+    assert_eq!(labels, expected);
+    for mut reader in readers {
+        reader.kill().unwrap();
+        reader.wait().unwrap();
+    }
+    wait_until("all of them are gone", GUARD, || {
+        other.ok("agent.list", json!({}))["agents"][0]["live_sessions"] == json!([])
+    });
+}
+
+#[test]
+fn inside_a_session_nobody_says_who_they_are() {
+    let daemon = with_agents(&["alice", "bob"]);
+    let trl = trl_testkit::trl!().display().to_string();
+    let mut bob = daemon.connect();
+    bob.ok("agent.use", json!({"agent": "bob"}));
+
+    let mut told =
+        daemon.session_with(Shell::Bash, json!({"env": {"TRL_AGENT": "alice", "TRL_LABEL": "reviewer"}}));
+    assert_eq!(told.ok(&format!("{trl} agent whoami | cut -d' ' -f1")), "alice/reviewer\n");
+    told.ok(&format!("{trl} send bob 'from the session'"));
+    let got = bob.ok("mail.inbox", json!({"wait_s": 20.0}))["messages"][0].clone();
+    assert_eq!((&got["text"], &got["from_session"]), (&json!("from the session"), &json!("reviewer")));
+    bob.ok("mail.reply", json!({"message_id": got["message_id"], "text": "back"}));
+    assert!(told.ok(&format!("{trl} inbox --wait 20")).ends_with("\n    back\n"));
+
+    // Nothing in the environment: said once, and known from then on, here and nowhere else.
+    let mut session = daemon.session(Shell::Sh);
+    let lost = session.run(&format!("{trl} inbox"));
+    assert_eq!(lost.exit_code, Some(64), "{lost:?}");
+    assert_eq!(session.ok(&format!("{trl} agent use bob --label desk")), "bob/desk\n");
+    assert_eq!(session.ok(&format!("{trl} agent whoami | cut -d' ' -f1")), "bob/desk\n");
+    let mut other = daemon.session(Shell::Bash);
+    assert_eq!(other.run(&format!("{trl} agent whoami")).exit_code, Some(64));
+    let once = other.ok(&format!("{trl} agent whoami --as bob | cut -d' ' -f1"));
+    assert!(once.starts_with("bob/cli:"), "{once}");
+    assert_eq!(other.run(&format!("{trl} agent whoami")).exit_code, Some(64));
+}
+
+#[test]
+fn a_bare_wait_waits_and_what_became_of_a_message_is_shown() {
+    let daemon = with_agents(&["alice", "bob"]);
+    let mut bob = daemon.connect();
+    bob.ok("agent.use", json!({"agent": "bob", "label": "claude:2"}));
+    let mut command = daemon.client();
+    command.args(["send", "--as", "alice", "bob", "--to-session", "claude:2", "well?", "--wait"]);
+    let asking = command.stdout(Stdio::piped()).spawn().unwrap();
+    let asked = bob.ok("mail.inbox", json!({"wait_s": 20.0}))["messages"][0].clone();
+    bob.ok("mail.reply", json!({"message_id": asked["message_id"], "text": "well."}));
+    assert!(text(&asking.wait_with_output().unwrap()).ends_with("\n    well."));
+
+    let held = printed(&daemon, &["send", "--as", "alice", "bob/nobody", "later", "--json"]);
+    let id = held["message_id"].as_str().unwrap();
+    wait_until("it is held", GUARD, || {
+        printed(&daemon, &["sent", "--as", "alice", id, "--json"])["state"] == "held"
+    });
+    let shown = daemon.trl(&["sent", "--as", "alice", id]);
+    assert!(text(&shown).starts_with("STATE") && text(&shown).contains("\nheld"), "{shown:?}");
+    let waiting = daemon.trl(&["inbox", "--as", "bob", "--held"]);
+    assert!(text(&waiting).contains(id) && text(&waiting).contains("nobody"), "{waiting:?}");
+    assert_eq!(
+        printed(&daemon, &["inbox", "--as", "bob", "--dead-letters", "--json"]),
+        json!({"dead_letters": []})
+    );
+    let reset = printed(&daemon, &["contacts", "--as", "alice", "reset", "bob", "--json"]);
+    assert_eq!(reset["who"], "bob");
+    let again = daemon.trl(&["contacts", "--as", "alice", "reset", "bob"]);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("a moment ago"), "{again:?}");
+}
+
+#[test]
+fn held_mail_goes_its_way_after_a_restart_without_being_asked() {
+    let mut daemon = with_agents(&["alice", "bob"]);
+    let mut alice = daemon.connect();
+    alice.ok("agent.use", json!({"agent": "alice"}));
+    alice.ok("mail.send", json!({"to": "bob", "text": "soon over", "expires_s": 600.0}));
+    daemon.restart();
+    wait_until("the mail is open", GUARD, || daemon.log().matches("mail is open").count() == 2);
+    // Nobody asked: opened by the start alone. Another daemon on this state is refused.
+    let lock = daemon.home().join("state/mail/mail.lock");
+    assert_eq!(std::fs::read_to_string(lock).unwrap().trim(), daemon.pid().to_string());
+}

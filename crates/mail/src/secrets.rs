@@ -1,0 +1,114 @@
+//! What `Debug` tells of every type that holds a secret, in one list.
+
+use trl_protocol::agent::{CallerParams, Mode, Token, Used};
+use trl_protocol::mail::{AwaitParams, InboxParams, MessageParams, ReplyParams, SendParams};
+
+use crate::engine::AgentKeys;
+use crate::identity::Identity;
+use crate::seal::{Device, Ratchet};
+
+const SEED: [u8; 32] = [7; 32];
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// A device and a ratchet with another, and everything in them that must not be told.
+fn keys() -> (Device, Ratchet, Vec<String>) {
+    let (alice, bob) = (Identity::from_bytes(&SEED), Identity::from_bytes(&[8; 32]));
+    let (device, mut other) = (Device::generate(), Device::generate());
+    let key = other.one_time_keys(&bob, 1, 1).remove(0);
+    let card = other.card(&bob, 1).verify(bob.address()).unwrap();
+    let ratchet = device.start(&card, &key).unwrap();
+    let mut secrets = Vec::new();
+    for stored in [device.store().unwrap(), ratchet.store().unwrap(), alice.to_bytes()] {
+        secrets.push(format!("{:?}", stored.as_slice()));
+        collect(&serde_json::from_slice(&stored).unwrap_or_default(), &mut secrets);
+    }
+    secrets.push(format!("{SEED:?}"));
+    (device, ratchet, secrets)
+}
+
+/// Every text and every list of bytes in a stored key, as `Debug` would write it.
+fn collect(value: &serde_json::Value, found: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Array(items) if items.len() >= 16 => found.push(format!("{items:?}")),
+        serde_json::Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
+        serde_json::Value::Object(fields) => fields.values().for_each(|item| collect(item, found)),
+        serde_json::Value::String(text) if text.len() >= 32 => found.push(text.clone()),
+        _ => {}
+    }
+}
+
+#[test]
+fn debug_tells_no_secret() {
+    let (device, ratchet, mut secrets) = keys();
+    secrets.push(TOKEN.to_owned());
+    let public = device.card(&Identity::from_bytes(&SEED), 1).device;
+    let id = ratchet.id();
+    let token = || Some(Token(TOKEN.to_owned()));
+    let text = || "t".to_owned();
+    let used = Used {
+        agent: "a".into(),
+        address: "x".into(),
+        label: "claude:1".into(),
+        requested: None,
+        reason: None,
+        mode: Mode::Daemon,
+        token: Token(TOKEN.to_owned()),
+        live_sessions: Vec::new(),
+    };
+    let address = Identity::from_bytes(&SEED).address().to_string();
+    let kept = AgentKeys { identity: Identity::from_bytes(&SEED), device, epoch: 3 };
+    let snapshot = [
+        (
+            format!("{kept:?}"),
+            "AgentKeys { identity: Identity { address: ADDRESS, .. }, device: Device { key: \"PUBLIC\", .. }, epoch: 3 }",
+        ),
+        (format!("{ratchet:?}"), "Ratchet { id: \"ID\", .. }"),
+        (format!("{:?}", Token(TOKEN.to_owned())), "[token]"),
+        (
+            format!("{used:?}"),
+            "Used { agent: \"a\", address: \"x\", label: \"claude:1\", requested: None, reason: None, mode: Daemon, token: [token], live_sessions: [] }",
+        ),
+        (format!("{:?}", CallerParams { as_token: token() }), "CallerParams { as_token: Some([token]) }"),
+        (
+            format!("{:?}", MessageParams { message_id: text(), as_token: token() }),
+            "MessageParams { message_id: \"t\", as_token: Some([token]) }",
+        ),
+        (
+            format!("{:?}", InboxParams { as_token: token(), ..InboxParams::default() }),
+            "InboxParams { peek: false, limit: None, wait_s: None, ack: None, as_token: Some([token]) }",
+        ),
+        (
+            format!("{:?}", AwaitParams { message_id: text(), timeout_s: None, as_token: token() }),
+            "AwaitParams { message_id: \"t\", timeout_s: None, as_token: Some([token]) }",
+        ),
+        (
+            format!("{:?}", ReplyParams { message_id: text(), text: text(), auto: None, as_token: token() }),
+            "ReplyParams { message_id: \"t\", text: \"t\", auto: None, as_token: Some([token]) }",
+        ),
+        (
+            format!("{:?}", SendParams { as_token: token(), ..SendParams::default() }),
+            "SendParams { to: \"\", text: \"\", to_session: None, role: None, in_reply_to: None, auto: None, expires_s: None, as_token: Some([token]) }",
+        ),
+    ];
+    for (told, expected) in &snapshot {
+        let expected = expected.replace("ADDRESS", &address).replace("PUBLIC", &public).replace("ID", &id);
+        assert_eq!(*told, expected);
+    }
+    for secret in secrets.iter().filter(|secret| **secret != public && **secret != id) {
+        for (told, _) in &snapshot {
+            assert!(!told.contains(secret.as_str()), "{told} tells {secret}");
+        }
+    }
+}
+
+#[test]
+fn errors_tell_no_secret() {
+    let broken = br#"{"signing_key":"c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"}"#;
+    for told in [
+        format!("{:?}", Device::restore(broken).unwrap_err()),
+        format!("{:?}", Ratchet::restore(broken).unwrap_err()),
+        Device::restore(broken).unwrap_err().to_string(),
+    ] {
+        assert!(!told.contains("c2Vj"), "{told}");
+    }
+}
