@@ -64,6 +64,70 @@ fn a_host_that_stops_holds_up_nobody_else(shell: Shell) {
     stopped.keeps_state();
 }
 
+fn a_host_that_is_stopped_when_a_daemon_starts_is_reached_later(shell: Shell) {
+    let mut daemon = daemon!();
+    let mut stopped = daemon.session_with(shell, json!({"name": "stopped"}));
+    let mut other = daemon.session(shell);
+    stopped.put_state();
+    other.put_state();
+    let (host, before) = (stopped.host_pid(), stopped.info());
+    process::signal(host, Signal::STOP);
+    daemon.restart();
+    other.connection = daemon.connect();
+    other.keeps_state();
+    let list = other.connection.ok("session.list", json!({}));
+    let rows = list["sessions"].as_array().cloned().unwrap_or_default();
+    let row = rows.into_iter().find(|row| row["name"] == "stopped").unwrap_or_default();
+    assert_eq!(row["unresponsive"], true, "{row}");
+    for same in ["session_id", "working_dir", "env_keys", "created_at", "pid", "host_pid", "shell"] {
+        assert_eq!(row[same], before[same], "{same}");
+    }
+    stopped.connection = daemon.connect();
+    let params = stopped.params(json!({"command": "echo late", "wait_s": 60}));
+    let waiting = stopped.connection.begin("exec.run", params);
+    other.survives();
+    process::signal(host, Signal::CONT);
+    assert_eq!(stopped.connection.finish(waiting).data()["stdout"], "late\n");
+    stopped.keeps_state();
+    assert_eq!(stopped.info()["unresponsive"], json!(null));
+    assert_eq!(stopped.host_pid(), host);
+}
+
+fn a_stopped_host_that_is_killed_before_it_answers_is_lost(shell: Shell) {
+    let mut daemon = daemon!();
+    let mut session = daemon.session(shell);
+    session.put_state();
+    // Its state is on disk when the shell has told it; that is before the next command runs.
+    session.ok(":");
+    let host = session.host_pid();
+    process::signal(host, Signal::STOP);
+    daemon.restart();
+    session.connection = daemon.connect();
+    let params = session.params(json!({"command": "echo never"}));
+    let waiting = session.connection.begin("exec.run", params);
+    process::signal(host, Signal::KILL);
+    session.connection.finish(waiting).failed("SESSION_TERMINATED");
+    let params = session.params(json!({}));
+    session.connection.ok("session.restart", params);
+    session.run("true").exits(0).tells_of_the_shell();
+    session.has_state_back();
+}
+
+fn a_stopped_daemon_goes_on_where_it_was(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    session.put_state();
+    let (request, exec_id) =
+        session.stream_until(json!({"command": "echo up; sleep 0.2; echo down; touch done"}), "up\n");
+    process::signal(daemon.pid(), Signal::STOP);
+    wait_until("the command goes on", GUARD, || process::exists(daemon.work().join("kept/done")));
+    process::signal(daemon.pid(), Signal::CONT);
+    let answer = session.connection.finish(request);
+    assert_eq!(answer.output_from("stdout", 3), b"down\n");
+    assert_eq!(session.output_of(&exec_id, "stdout"), b"up\ndown\n");
+    session.keeps_state();
+}
+
 fn a_stopped_host_can_be_ended(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
@@ -97,6 +161,9 @@ fn a_host_that_is_told_to_end_takes_its_session_along(shell: Shell) {
 in_each_shell!(
     everything_works_after,
     a_host_that_stops_holds_up_nobody_else,
+    a_host_that_is_stopped_when_a_daemon_starts_is_reached_later,
+    a_stopped_host_that_is_killed_before_it_answers_is_lost,
+    a_stopped_daemon_goes_on_where_it_was,
     a_stopped_host_can_be_ended,
     a_host_that_is_told_to_end_takes_its_session_along,
 );

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
+use trl_journal::Began;
 use trl_protocol::fault::{Code, Fault};
 use trl_protocol::limits;
 use trl_protocol::wire::{FromHost, Stdin};
@@ -88,6 +89,9 @@ impl Host {
             cwd: exec.spec.working_dir.as_deref(),
             state: &self.snapshot,
         });
+        if exec.had_to_wait {
+            self.journal.began(&mut exec.journal, &Began { at: timestamp() });
+        }
         exec.outputs = [(stdout, stdout_write), (stderr, stderr_write)]
             .map(|(read, hold)| Some(Output { read, hold: Some(hold), enlarged: false }));
         shell.control.send(&line)?;
@@ -281,10 +285,7 @@ impl Host {
                 snapshot.umask = umask_of(shell.pid).unwrap_or_default();
                 match settling.purpose {
                     Purpose::Baseline => self.restore(&snapshot),
-                    Purpose::AfterCommand | Purpose::History => {
-                        self.snapshot = snapshot;
-                        self.has_snapshot = true;
-                    }
+                    Purpose::AfterCommand | Purpose::History => self.learn_state(snapshot),
                 }
             }
             None if !settling.uncovered => {

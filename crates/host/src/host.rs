@@ -8,6 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use trl_journal::{Caps, Journal};
 use trl_protocol::exec::Stream;
 use trl_protocol::fault::Fault;
 use trl_protocol::limits;
@@ -15,8 +16,9 @@ use trl_protocol::session::{SessionInfo, SessionState};
 use trl_protocol::wire::{FromHost, HOST_PROTOCOL, SessionSpec, ToHost};
 
 use crate::exec::{Exec, Input, Phase, Requester};
-use crate::journal::{Caps, Journal};
 use crate::link::{Link, Links};
+use crate::replacement::existing_dir;
+use crate::revival::Past;
 use crate::shell::snapshot::Snapshot;
 use crate::shell::{Held, Shell};
 use crate::strays::Aftermath;
@@ -98,6 +100,8 @@ pub(crate) struct Host {
     /// The snapshot is one that the shell has printed.
     pub(crate) has_snapshot: bool,
     pub(crate) cwd: String,
+    /// As it is on disk.
+    pub(crate) kept_cwd: String,
     pub(crate) last_status: i32,
     /// Commands that left the state alone and are not in the shell's history yet.
     pub(crate) unrecorded: Vec<String>,
@@ -160,6 +164,7 @@ impl Host {
                 link.send(&welcome);
                 link.flush()?;
                 host.adopt(link)?;
+                host.keep_session();
                 Ok(host)
             }
             Err(error) => {
@@ -181,31 +186,37 @@ impl Host {
         terminate_read.set_nonblocking(true)?;
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let caps = Caps::of(spec.limits.journal_bytes.unwrap_or(limits::DEFAULT_JOURNAL_BYTES));
-        let journal = Journal::open(spec.state_dir.as_ref(), caps)?;
-        let shell = Shell::spawn(&spec, &spec.working_dir)?;
+        let past = Past::of(&spec, caps)?;
+        let (dir, _) = existing_dir(&past.cwd, &spec.env);
+        let shell = Shell::spawn(&spec, &dir)?;
         let listener = listen(&spec.socket)?;
         let now = Instant::now();
         Ok(Host {
             shell: Some(shell),
             stage_deadline: Some(now + crate::engine::PATIENCE),
-            stage: Stage::Starting { restore: false, scripts: VecDeque::new(), current: None },
-            execs: BTreeMap::new(),
+            stage: Stage::Starting {
+                restore: past.snapshot.is_some(),
+                scripts: VecDeque::new(),
+                current: None,
+            },
+            execs: past.execs,
             active: BTreeSet::new(),
             queue: VecDeque::new(),
             restarts_asked: Vec::new(),
-            next_number: 1,
-            journal,
+            next_number: past.next_number,
+            journal: past.journal,
             caps,
-            snapshot: Snapshot::default(),
-            has_snapshot: false,
-            cwd: spec.working_dir.clone(),
+            has_snapshot: past.snapshot.is_some(),
+            snapshot: past.snapshot.unwrap_or_default(),
+            kept_cwd: dir.clone(),
+            cwd: dir,
             last_status: 0,
             unrecorded: Vec::new(),
-            command_count: 0,
-            restarts: 0,
-            shell_note: None,
+            command_count: past.command_count,
+            restarts: past.restarts,
+            shell_note: past.note,
             created: now,
-            created_at: timestamp(),
+            created_at: past.created_at,
             last_activity: now,
             last_activity_at: timestamp(),
             links: Links::new(),
@@ -462,6 +473,7 @@ impl Host {
             tty: self.spec.tty,
             running: running.map(|number| trl_protocol::ExecId { session: self.spec.session_id, number }),
             queued: self.queue.len(),
+            unresponsive: false,
         }
     }
 

@@ -12,11 +12,12 @@ mod beside;
 mod engine;
 mod exec;
 mod host;
-mod journal;
+mod keeper;
 mod link;
 mod outcome;
 mod replacement;
 mod requests;
+mod revival;
 mod shell;
 mod stopping;
 mod strays;
@@ -43,6 +44,9 @@ fn start() -> io::Result<()> {
     // It fails only for a group leader, which a fresh child is not.
     rustix::process::setsid().ok();
     close_foreign_descriptors();
+    keeper::stand_behind()?;
+    // The host leads a session of its own, too.
+    rustix::process::setsid().ok();
     // A limit on file sizes is an error of a write, not the end of the session.
     // SAFETY: ignoring a signal has no preconditions.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };

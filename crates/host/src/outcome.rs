@@ -96,8 +96,9 @@ impl Host {
         self.last_activity = Instant::now();
         self.last_activity_at = timestamp();
         exec.finished_at = Some(self.last_activity_at.clone());
-        self.journal.end(&mut exec.journal, &outcome);
-        exec.phase = Phase::Finished { outcome, at: self.last_activity };
+        let ended = trl_journal::End { outcome, at: self.last_activity_at.clone() };
+        self.journal.end(&mut exec.journal, &ended);
+        exec.phase = Phase::Finished { outcome: ended.outcome, at: self.last_activity };
         self.answer(number);
         self.prune();
     }

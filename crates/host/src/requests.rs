@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use trl_journal::Start;
 use trl_protocol::exec::Stream;
 use trl_protocol::fault::{Code, Fault};
 use trl_protocol::ids::ExecId;
@@ -12,7 +13,7 @@ use trl_protocol::wire::{FromHost, INITIAL_CREDIT, Mode, RunSpec, ToHost};
 
 use crate::engine::open_input;
 use crate::exec::{Exec, Input, Phase, Requester, Why};
-use crate::host::{Host, timestamp};
+use crate::host::{Host, Stage, timestamp};
 use crate::outcome::End;
 use crate::streams::Subscription;
 
@@ -167,7 +168,16 @@ impl Host {
 
     fn new_exec(&mut self, number: u64, requester: Requester, run: RunSpec) -> std::io::Result<Exec> {
         let created_at = timestamp();
-        let meta = serde_json::json!({ "command": run.command, "created_at": created_at, "background": run.background });
+        let at_once = matches!(self.stage, Stage::Idle) && self.queue.is_empty();
+        let start = Start {
+            command: run.command.clone(),
+            created_at: created_at.clone(),
+            background: run.background,
+            tty: run.tty,
+            // Its turn is told apart from its arrival, unless both are the same.
+            queued: !(run.background || at_once),
+            max_output: run.max_output,
+        };
         // A command that finds the shell merely settling starts within moments.
         let patience =
             if run.wait_ms == 0 { Duration::from_secs(30) } else { Duration::from_millis(run.wait_ms) };
@@ -177,7 +187,8 @@ impl Host {
             started_at: None,
             finished_at: None,
             phase: Phase::Queued { until: Instant::now() + patience },
-            journal: self.journal.begin(number, &meta),
+            journal: self.journal.begin(number, &start),
+            had_to_wait: start.queued,
             outputs: [None, None],
             input: open_input(&run.stdin)?,
             text: None,

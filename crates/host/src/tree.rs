@@ -98,7 +98,8 @@ pub fn watch(process: &Process) -> Option<OwnedFd> {
 }
 
 /// Ends everything below `root` at once. A storm that forks faster than it can be
-/// listed is stopped first, until nobody is left who could fork.
+/// listed is stopped first, until nobody is left who could fork. Children of one that
+/// dies by itself meanwhile may be missed: to be called again when one has ended.
 pub fn kill_all(root: i32) {
     let mut stopped = BTreeSet::new();
     loop {

@@ -54,6 +54,8 @@ impl Host {
             shell_told: false,
         });
         self.close_listener();
+        // Whatever happens from here on, nobody is to begin this session again.
+        trl_journal::forget_session(self.spec.state_dir.as_ref());
         self.refuse_waiting();
         if force {
             self.press_on();

@@ -266,6 +266,24 @@ pub struct FinishedFields {
     pub notes: Vec<String>,
 }
 
+impl FinishedFields {
+    /// `max_output`: how much of each stream the reply held.
+    pub fn of(outcome: Outcome, max_output: u64) -> FinishedFields {
+        FinishedFields {
+            stdout_truncated: outcome.stdout_bytes > max_output,
+            stderr_truncated: outcome.stderr_bytes > max_output,
+            exit_code: outcome.exit_code,
+            signal: outcome.signal,
+            duration_ms: outcome.duration_ms,
+            duration_us: outcome.duration_us,
+            timed_out: outcome.timed_out,
+            cancelled: outcome.cancelled,
+            working_dir: outcome.working_dir,
+            notes: outcome.notes,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExecList {
     pub execs: Vec<ExecInfo>,

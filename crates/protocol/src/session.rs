@@ -120,6 +120,9 @@ pub struct SessionInfo {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running: Option<crate::ExecId>,
     pub queued: usize,
+    /// Its host does not answer at the moment (it may be stopped); the rest is what was last known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unresponsive: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -47,6 +47,9 @@ pub struct SessionSpec {
     pub state_dir: String,
     /// Where later daemons find this host.
     pub socket: String,
+    /// Go on with what an earlier host has left in `state_dir`.
+    #[serde(default)]
+    pub resume: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Starts a session's host process and hands it its session.
 //!
 //! The host gets one end of a socket pair as its stdin; the session, secrets and all,
-//! comes over that, so nothing of it is in arguments, files or the host's environment.
+//! comes over that, so nothing of it is in arguments or the host's environment.
 //! Spawning sets up nothing between fork and exec, so that it stays one cheap call.
 
 use std::fs::OpenOptions;
@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::UnixStream;
@@ -19,22 +20,53 @@ use trl_protocol::{Code, Fault, SessionId};
 
 use crate::config::Config;
 use crate::environment;
+use crate::host_process::HostProcess;
 use crate::link::{GreetError, Greeted, greet};
+use crate::registry::Reservation;
+use crate::runtime::Inner;
+use crate::session::Session;
 
 /// A host starts in milliseconds; on a machine that is out of breath it takes longer.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long a host that could not take its session may take to end.
+const LAST_WORDS: Duration = Duration::from_secs(3);
 
 const SEND_BUFFER: usize = 512 * 1024;
 
 /// A new host that has its session.
 #[derive(Debug)]
-pub(crate) struct Born {
-    pub(crate) greeted: Greeted,
-    pub(crate) child: Child,
+struct Born {
+    greeted: Greeted,
+    child: Child,
+}
+
+/// Starts a host for the session, and enters it in its place.
+pub(crate) async fn of_session(
+    runtime: &Arc<Inner>,
+    spec: SessionSpec,
+    reservation: Reservation,
+) -> Result<Arc<Session>, Fault> {
+    let id = spec.session_id;
+    let Born { greeted, mut child } = start(&runtime.config, spec).await?;
+    let process = HostProcess::of(greeted.session.host_pid);
+    let session = match runtime.take_over(greeted, process, |session| reservation.fill(session)) {
+        Ok(session) => session,
+        Err(error) => {
+            // Its connection is closed: it ends by itself.
+            tracing::error!(session = %id, %error, "a new host could not be watched");
+            return Err(pressure(id, &error));
+        }
+    };
+    tokio::spawn(async move {
+        let status = child.wait().await;
+        tracing::debug!(session = %id, ?status, "a host process ended");
+    });
+    Ok(session)
 }
 
 /// Starts a host; if it does not come to life, nothing of it remains.
-pub(crate) async fn start(config: &Config, spec: SessionSpec) -> Result<Born, Fault> {
+async fn start(config: &Config, spec: SessionSpec) -> Result<Born, Fault> {
     let id = spec.session_id;
     let (ours, theirs) = StdUnixStream::pair().map_err(|error| pressure(id, &error))?;
     for end in [&ours, &theirs] {
@@ -61,8 +93,11 @@ pub(crate) async fn start(config: &Config, spec: SessionSpec) -> Result<Born, Fa
             PATIENCE.as_secs()
         )),
     };
-    // Its end of the connection is closed by now; a host without a session has nothing to lose.
-    let ended = child.kill().await;
+    // Its connection is closed by now, and it ends; a host without a session has nothing to lose.
+    let ended = match tokio::time::timeout(LAST_WORDS, child.wait()).await {
+        Ok(ended) => ended.map(drop),
+        Err(_) => child.kill().await,
+    };
     tracing::warn!(session = %id, code = %refused.code, ?ended, "a host did not come to life");
     Err(refused)
 }

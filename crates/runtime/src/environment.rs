@@ -53,6 +53,18 @@ pub(crate) fn of_session(
     for (name, value) in asked {
         set(name, value);
     }
+    identify(&mut env, config, id, name);
+    env
+}
+
+/// Tells those inside which session this is and where its daemon is.
+pub(crate) fn identify(
+    env: &mut BTreeMap<String, String>,
+    config: &Config,
+    id: SessionId,
+    name: Option<&str>,
+) {
+    let mut set = |name: &str, value: &str| env.insert(name.to_owned(), value.to_owned());
     set("TRL_SESSION_ID", &id.to_string());
     if let Some(name) = name {
         set("TRL_SESSION_NAME", name);
@@ -60,7 +72,6 @@ pub(crate) fn of_session(
     if let Some(socket) = config.socket.as_deref().and_then(|socket| socket.to_str()) {
         set("TRL_SOCKET_PATH", socket);
     }
-    env
 }
 
 /// Refuses names that no shell can hold and values that no process can. Values are not told.

@@ -1,7 +1,10 @@
-//! The process behind a host connection, for the case that it answers no more.
+//! The processes behind a host connection, for the case that it answers no more.
 //!
 //! A pid alone may by then be somebody else's, so a handle is taken while the host is
 //! known to be alive. Where the kernel has none, a host that is stuck stays.
+//!
+//! A host has a keeper: its parent, and a copy of it, which ends what the host has started
+//! when the host itself is killed. The session is over when both are gone.
 
 use std::os::fd::OwnedFd;
 
@@ -9,16 +12,19 @@ use rustix::process::Signal;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use crate::config::Config;
+
 #[derive(Debug)]
 pub(crate) struct HostProcess {
     pub(crate) pid: u32,
     handle: Option<OwnedFd>,
+    keeper: Option<OwnedFd>,
 }
 
 impl HostProcess {
     /// Of a process that is alive now: a child not yet waited for, or the peer of a living connection.
     pub(crate) fn of(pid: u32) -> HostProcess {
-        HostProcess { pid, handle: open(pid) }
+        HostProcess { pid, handle: open(pid), keeper: keeper_of(pid).and_then(open) }
     }
 
     /// Ends it at once; false if that cannot be done safely.
@@ -26,14 +32,16 @@ impl HostProcess {
         self.handle.as_ref().is_some_and(|handle| signal(handle, Signal::KILL))
     }
 
-    /// Waits until it has ended. At once where the kernel cannot tell.
+    /// Waits until it has ended, and what it started with it. At once where the kernel cannot tell.
     pub(crate) async fn gone(&self) {
-        let Some(handle) = self.handle.as_ref().and_then(|handle| handle.try_clone().ok()) else { return };
-        // SAFETY: the descriptor is owned by what is registered, and closed only after it.
-        let watched = unsafe { AsyncFd::register_with_interest(handle, Interest::READABLE) };
-        if let Ok(handle) = watched {
-            // Readable is what the handle of a dead process is.
-            handle.readable().await.ok();
+        for handle in [&self.handle, &self.keeper].into_iter().flatten() {
+            let Ok(handle) = handle.try_clone() else { continue };
+            // SAFETY: the descriptor is owned by what is registered, and closed only after it.
+            let watched = unsafe { AsyncFd::register_with_interest(handle, Interest::READABLE) };
+            if let Ok(handle) = watched {
+                // Readable is what the handle of a dead process is.
+                handle.readable().await.ok();
+            }
         }
     }
 
@@ -41,6 +49,21 @@ impl HostProcess {
     pub(crate) fn wake(&self) {
         self.handle.as_ref().map(|handle| signal(handle, Signal::CONT));
     }
+}
+
+/// Whether that process is a host: one that was started with such words.
+pub(crate) fn is_host(pid: u32, config: &Config) -> bool {
+    let last = config.host_args.last().map(|word| word.as_encoded_bytes()).unwrap_or_default();
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    !last.is_empty() && words.strip_suffix(b"\0").is_some_and(|words| words.ends_with(last))
+}
+
+/// A host's parent, if it was started with the same words: nobody else is.
+fn keeper_of(pid: u32) -> Option<u32> {
+    let words = |pid: u32| std::fs::read(format!("/proc/{pid}/cmdline")).ok();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
+    (words(pid)? == words(parent)?).then_some(parent)
 }
 
 #[cfg(target_os = "linux")]

@@ -18,7 +18,7 @@ use trl_protocol::wire::{FromHost, ToHost};
 use trl_protocol::{Code, Fault, SessionId, frame};
 
 pub(crate) use flow::{Flow, Item};
-pub(crate) use greet::{GreetError, Greeted, greet};
+pub(crate) use greet::{GreetError, Greeted, Greeting, greet};
 pub(crate) use line::Line;
 
 use crate::output::Range;
@@ -36,6 +36,8 @@ pub(crate) enum End {
     Ended { reason: String },
     /// The host is gone without a word.
     Lost,
+    /// The host lives, but this daemon cannot speak with it.
+    Foreign { reason: String },
 }
 
 /// An answer, and the output that came before it.
@@ -100,7 +102,8 @@ impl Shared {
 pub(crate) struct Link(Arc<Shared>);
 
 impl Link {
-    fn new(session: SessionId) -> Link {
+    /// Takes requests at once; they are sent when a [`Line`] runs for it.
+    pub(crate) fn new(session: SessionId) -> Link {
         Link(Arc::new(Shared {
             session,
             state: Mutex::default(),
@@ -178,6 +181,26 @@ impl Link {
         }
     }
 
+    /// Tells everybody who waits that the connection is over.
+    pub(crate) fn release(&self, end: &End) {
+        let shared = &self.0;
+        let pending = {
+            let mut state = shared.lock();
+            state.end = Some(end.clone());
+            state.outgoing = Vec::new();
+            std::mem::take(&mut state.pending)
+        };
+        for (_, waiter) in pending {
+            match waiter {
+                // Nobody may listen any more; then nobody misses it.
+                Waiter::Answer { to, .. } => drop(to.send(Err(end.clone()))),
+                Waiter::Flow(queue) => queue.end(end.clone()),
+            }
+        }
+        shared.end.send_replace(Some(end.clone()));
+        shared.room.notify_waiters();
+    }
+
     fn over(&self, end: &End) -> Fault {
         session_over(self.0.session, end)
     }
@@ -189,9 +212,16 @@ pub(crate) fn session_over(session: SessionId, end: &End) -> Fault {
         End::Ended { reason } => (format!("session {session} has ended ({reason})"), "terminated"),
         End::Lost => (
             format!(
-                "session {session} is lost: its host process is gone; create a new one, or forget it with session.destroy"
+                "session {session} is lost: its host process is gone; session.restart brings a shell back with its \
+                 last state, session.destroy forgets it"
             ),
             "lost",
+        ),
+        End::Foreign { reason } => (
+            format!(
+                "session {session} is alive, but out of this daemon's reach: {reason}; restart the daemon with that version"
+            ),
+            "foreign",
         ),
     };
     Fault::new(Code::SessionTerminated, message)

@@ -54,6 +54,19 @@ pub(crate) enum Found {
     Past { end: End, info: Box<SessionInfo> },
 }
 
+impl Found {
+    /// What is said to those who need a living session and found this.
+    pub(crate) fn refusal(&self) -> Fault {
+        match self {
+            Found::Living(session) => Fault::internal(format!("session {} is alive", session.id)),
+            Found::Creating(id, _) => {
+                Fault::new(Code::SessionBusy, format!("session {id} is still being created"))
+            }
+            Found::Past { end, info } => session_over(info.session_id, end),
+        }
+    }
+}
+
 impl Registry {
     pub(crate) fn new(max_sessions: usize) -> Registry {
         Registry { max_sessions, tables: Mutex::default() }
@@ -66,6 +79,9 @@ impl Registry {
     /// Takes a place for a new session; dropped, the place is free again.
     pub(crate) fn reserve(self: &Arc<Self>, name: Option<&str>, id: SessionId) -> Result<Reservation, Fault> {
         let mut tables = self.lock();
+        if tables.slots.contains_key(&id) {
+            return Err(Fault::new(Code::SessionBusy, format!("session {id} is already being started")));
+        }
         if tables.slots.len() >= self.max_sessions {
             let limit = self.max_sessions;
             return Err(Fault::new(
@@ -106,23 +122,21 @@ impl Registry {
         tables.slots.insert(session.id, Slot::Living(session));
     }
 
-    /// Moves a session to those that are over. False if it was there no more.
-    pub(crate) fn remove(&self, session: &Session, end: End) -> bool {
+    /// Moves a session to those that are over, with what was last known of it.
+    pub(crate) fn remove(&self, info: SessionInfo, end: End) {
         let mut tables = self.lock();
-        if tables.slots.remove(&session.id).is_none() {
-            return false;
+        if tables.slots.remove(&info.session_id).is_some() {
+            tables.free_name(info.name.as_deref(), info.session_id);
+            tables.remember(info, end);
         }
-        tables.free_name(session.name.as_deref(), session.id);
-        let state = match end {
-            End::Ended { .. } => SessionState::Terminated,
-            End::Lost => SessionState::Lost,
-        };
-        let info = SessionInfo { state, pid: None, running: None, queued: 0, ..session.last_info() };
-        tables.past.push_back(Past { id: session.id, name: session.name.clone(), end, info });
-        if tables.past.len() > REMEMBERED {
-            tables.past.pop_front();
+    }
+
+    /// Enters a session that is known only by what it left.
+    pub(crate) fn enter_past(&self, info: SessionInfo, end: End) {
+        let mut tables = self.lock();
+        if !tables.slots.contains_key(&info.session_id) {
+            tables.remember(info, end);
         }
-        true
     }
 
     /// Makes a lost session one that is over for good; false if there is no such lost one.
@@ -155,15 +169,20 @@ impl Registry {
     pub(crate) fn living(&self, named: &str) -> Result<Arc<Session>, Fault> {
         match self.find(named)? {
             Found::Living(session) => Ok(session),
-            Found::Creating(id, _) => {
-                Err(Fault::new(Code::SessionBusy, format!("session {id} is still being created")))
-            }
-            Found::Past { end, info } => Err(session_over(info.session_id, &end)),
+            other => Err(other.refusal()),
         }
     }
 
-    /// The session of a command, and the command's number there.
+    /// The living session of a command, and the command's number there.
     pub(crate) fn of_exec(&self, written: &str) -> Result<(Arc<Session>, u64), Fault> {
+        match self.find_exec(written)? {
+            (Found::Living(session), number) => Ok((session, number)),
+            (other, _) => Err(other.refusal()),
+        }
+    }
+
+    /// The session of a command, living or not, and the command's number there.
+    pub(crate) fn find_exec(&self, written: &str) -> Result<(Found, u64), Fault> {
         let unknown = |message: String| {
             Fault::new(Code::ExecNotFound, message).with_details(serde_json::json!({ "exec_id": written }))
         };
@@ -171,13 +190,13 @@ impl Registry {
             let shown: String = written.chars().take(80).collect();
             unknown(format!("there is no command {shown:?}; ids look like e-0123abcd-1"))
         })?;
-        let session = self.living(&exec.session.to_string()).map_err(|fault| match fault.code {
+        let found = self.find(&exec.session.to_string()).map_err(|fault| match fault.code {
             Code::SessionNotFound => {
                 unknown(format!("there is no command {exec}: this daemon has no session {}", exec.session))
             }
             _ => fault,
         })?;
-        Ok((session, exec.number))
+        Ok((found, exec.number))
     }
 
     pub(crate) fn all_living(&self) -> Vec<Arc<Session>> {
@@ -196,7 +215,8 @@ impl Registry {
             Slot::Creating(info) => info.as_deref().cloned(),
             Slot::Living(_) => None,
         });
-        let lost = tables.past.iter().filter(|past| past.end == End::Lost).map(|past| past.info.clone());
+        let is_lost = |past: &&Past| past.end == End::Lost && !tables.slots.contains_key(&past.id);
+        let lost = tables.past.iter().filter(is_lost).map(|past| past.info.clone());
         creating.chain(lost).collect()
     }
 
@@ -212,6 +232,20 @@ impl Tables {
             && self.names.get(name) == Some(&id)
         {
             self.names.remove(name);
+        }
+    }
+
+    fn remember(&mut self, info: SessionInfo, end: End) {
+        let state = match end {
+            End::Ended { .. } => SessionState::Terminated,
+            End::Lost => SessionState::Lost,
+            End::Foreign { .. } => info.state,
+        };
+        let info = SessionInfo { state, pid: None, running: None, queued: 0, unresponsive: false, ..info };
+        self.past.retain(|past| past.id != info.session_id);
+        self.past.push_back(Past { id: info.session_id, name: info.name.clone(), end, info });
+        if self.past.len() > REMEMBERED {
+            self.past.pop_front();
         }
     }
 
@@ -245,7 +279,10 @@ impl Reservation {
 
     pub(crate) fn fill(mut self, session: Arc<Session>) {
         self.done = true;
-        self.registry.lock().slots.insert(self.id, Slot::Living(session));
+        let mut tables = self.registry.lock();
+        // A session that was lost is back.
+        tables.past.retain(|past| past.id != self.id);
+        tables.slots.insert(self.id, Slot::Living(session));
     }
 }
 

@@ -8,19 +8,22 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use trl_protocol::session::SessionInfo;
 use trl_protocol::{Code, Fault, SessionId};
 
 use crate::config::Config;
 use crate::host_process::HostProcess;
-use crate::link::{End, Greeted, Line};
+use crate::link::{End, GreetError, Greeted, Greeting, Line, Link};
 use crate::mailroom::Mailroom;
 use crate::private_dir::{DirError, make_private};
 use crate::registry::Registry;
 use crate::session::{Places, Session};
-use crate::{adoption, ops};
+use crate::{adoption, ops, orphans, remains};
 
 /// How long sessions that are being created may take to settle when the daemon ends.
 const SETTLE: Duration = Duration::from_secs(5);
+/// How long the processes of a lost session may take to end.
+const LAST_WORK: Duration = Duration::from_secs(5);
 /// Longest path of a Unix socket that every system takes.
 const MAX_SOCKET_PATH: usize = 103;
 
@@ -216,31 +219,69 @@ impl Inner {
         enter: impl FnOnce(Arc<Session>),
     ) -> io::Result<Arc<Session>> {
         let info = greeted.session.clone();
-        let places = self.places(info.session_id);
-        let (link, line) = Line::new(greeted)?;
+        let (link, places) = (Link::new(info.session_id), self.places(info.session_id));
+        let line = Line::new(link.clone(), greeted)?;
         let session = Arc::new(Session::new(info, link, process, places));
         enter(Arc::clone(&session));
-        let inner = Arc::clone(self);
-        let watched = Arc::clone(&session);
-        tokio::spawn(async move { line.run(|end| inner.session_over(&watched, end)).await });
+        let (inner, watched) = (Arc::clone(self), Arc::clone(&session));
+        tokio::spawn(async move {
+            let end = line.run().await;
+            inner.session_over(&watched, end).await;
+        });
         Ok(session)
     }
 
-    /// The connection to a host is over.
-    fn session_over(&self, session: &Session, end: &End) {
+    /// Enters the session of a host that has not answered yet: requests wait for it.
+    pub(crate) fn wait_for(self: &Arc<Self>, info: SessionInfo, pid: u32, greeting: Greeting) {
+        let id = info.session_id;
+        let link = Link::new(id);
+        let session = Arc::new(Session::new(info, link.clone(), HostProcess::of(pid), self.places(id)));
+        self.registry.adopt(Arc::clone(&session));
+        let inner = Arc::clone(self);
+        tokio::spawn(async move {
+            let greeted = match greeting.await {
+                Ok(Ok(greeted)) => Ok(greeted),
+                Ok(Err(GreetError::Io(_) | GreetError::Silent)) | Err(_) => Err(End::Lost),
+                Ok(Err(error)) => Err(End::Foreign { reason: error.to_string() }),
+            };
+            let end = match greeted {
+                Ok(greeted) => {
+                    tracing::info!(session = %id, "a living session answers again");
+                    session.note(&greeted.session);
+                    match Line::new(link, greeted) {
+                        Ok(line) => line.run().await,
+                        Err(error) => End::Foreign { reason: error.to_string() },
+                    }
+                }
+                Err(end) => end,
+            };
+            inner.session_over(&session, end).await;
+        });
+    }
+
+    /// The connection to a host is over. Who waits for it hears so when all is done.
+    async fn session_over(&self, session: &Session, end: End) {
         let id = session.id;
-        match end {
+        let mut info = session.last_info();
+        match &end {
             End::Ended { reason } => {
                 tracing::info!(session = %id, reason, "a session ended");
                 session.places.remove_all();
             }
             End::Lost => {
                 tracing::warn!(session = %id, host_pid = session.process.pid, "a session is lost: its host is gone");
-                tokio::spawn(adoption::remove_if_dead(session.places.clone()));
+                let gone = tokio::time::timeout(LAST_WORK, session.process.gone()).await;
+                if gone.is_ok() {
+                    orphans::end(vec![id]).await;
+                }
+                adoption::remove_if_dead(&session.places).await;
+                info = remains::last_info(&session.places).unwrap_or(info);
             }
+            End::Foreign { reason } => tracing::warn!(session = %id, reason, "a host was left alone"),
         }
-        self.registry.remove(session, end.clone());
+        self.registry.remove(info, end.clone());
         self.settle();
+        session.link.release(&end);
     }
 
     /// A session has been created, has failed to be, or is over.

@@ -77,7 +77,7 @@ impl Session {
         let asked = self.link.call(|req| ToHost::Session { req });
         match tokio::time::timeout(INFO_PATIENCE, asked).await {
             Ok(answer) => self.learn(answer?),
-            Err(_) => Ok(self.last_info()),
+            Err(_) => Ok(SessionInfo { unresponsive: true, ..self.last_info() }),
         }
     }
 
@@ -85,11 +85,15 @@ impl Session {
     pub(crate) fn learn(&self, answer: Answer) -> Result<SessionInfo, Fault> {
         match answer.message {
             FromHost::Session { session, .. } => {
-                *self.last_info.lock().unwrap_or_else(PoisonError::into_inner) = (*session).clone();
+                self.note(&session);
                 Ok(*session)
             }
             other => Err(unexpected(self.id, &other)),
         }
+    }
+
+    pub(crate) fn note(&self, info: &SessionInfo) {
+        self.last_info.lock().unwrap_or_else(PoisonError::into_inner).clone_from(info);
     }
 
     pub(crate) fn last_info(&self) -> SessionInfo {

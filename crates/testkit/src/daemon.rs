@@ -230,7 +230,11 @@ impl Daemon {
         let daemon = pidfd_open(pid, PidfdFlags::empty()).expect("a pidfd");
         loop {
             let pause = match Connection::open(&self.socket()) {
-                Ok(_) => return,
+                Ok(mut connection) => match connection.try_call("system.ping", json!({})) {
+                    Some(_) => return,
+                    // The socket of a daemon that was just killed may still take a connection.
+                    None => Duration::from_millis(1),
+                },
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => Duration::from_secs(1),
                 Err(_) => Duration::from_millis(1),
             };

@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use trl_journal::ExecJournal;
 use trl_protocol::exec::{ExecInfo, ExecState, FinishedFields, Outcome, Stream};
 use trl_protocol::ids::{ExecId, SessionId};
 use trl_protocol::wire::RunSpec;
 
-use crate::journal::ExecJournal;
 use crate::shell::Held;
 use crate::strays::Seen;
 use crate::tree::Process;
@@ -38,6 +38,8 @@ pub struct Exec {
     pub text: Option<Held>,
     pub requester: Option<Requester>,
     pub notes: Vec<String>,
+    /// It could not run when it arrived.
+    pub had_to_wait: bool,
     /// The first shell could not run it.
     pub retried: bool,
     /// Ids of writes that were applied, newest last.
@@ -152,7 +154,6 @@ impl Exec {
             Phase::Finished { .. } => ExecState::Finished,
         };
         let dropped = Stream::BOTH.map(|stream| self.journal.dropped(stream));
-        let max = self.spec.max_output;
         let total = Stream::BOTH.map(|stream| self.journal.total(stream));
         let pid = match &self.phase {
             Phase::Running(running) => running.pid.map(|pid| pid as u32).or(shell_pid),
@@ -174,18 +175,7 @@ impl Exec {
             stdout_dropped_bytes: dropped[0],
             stderr_dropped_bytes: dropped[1],
             waiting_for_input: self.waiting.clone(),
-            outcome: self.outcome().map(|outcome| FinishedFields {
-                exit_code: outcome.exit_code,
-                signal: outcome.signal.clone(),
-                duration_ms: outcome.duration_ms,
-                duration_us: outcome.duration_us,
-                timed_out: outcome.timed_out,
-                cancelled: outcome.cancelled,
-                stdout_truncated: outcome.stdout_bytes > max,
-                stderr_truncated: outcome.stderr_bytes > max,
-                working_dir: outcome.working_dir.clone(),
-                notes: outcome.notes.clone(),
-            }),
+            outcome: self.outcome().cloned().map(|outcome| FinishedFields::of(outcome, self.spec.max_output)),
         }
     }
 }

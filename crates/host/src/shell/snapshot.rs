@@ -6,12 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use super::dialect::{is_plain_name, is_special};
 
 /// Declarations by name, each as the command that makes it again.
 pub type Entries = BTreeMap<String, String>;
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     pub variables: Entries,
     pub functions: Entries,
@@ -28,7 +30,7 @@ pub struct Snapshot {
     pub traps: Traps,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Traps {
     #[default]
     None,

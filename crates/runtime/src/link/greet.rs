@@ -17,6 +17,9 @@ pub(crate) struct Greeted {
     pub(crate) surplus: Vec<u8>,
 }
 
+/// A greeting that goes on by itself, however long the host takes.
+pub(crate) type Greeting = tokio::task::JoinHandle<Result<Greeted, GreetError>>;
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GreetError {
     #[error("{0}")]

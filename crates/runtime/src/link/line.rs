@@ -28,34 +28,22 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// The connection behind a welcome. [`Line::run`] must be spawned for the link to work.
-    pub(crate) fn new(greeted: Greeted) -> io::Result<(Link, Line)> {
-        let link = Link::new(greeted.session.session_id);
+    /// The connection behind a welcome, for a link. [`Line::run`] makes the link work.
+    pub(crate) fn new(link: Link, greeted: Greeted) -> io::Result<Line> {
         let (reader, writer) = quiet_stream::split(greeted.stream)?;
-        let line = Line {
-            link: link.clone(),
-            reader,
-            writer,
-            inbox: greeted.surplus,
-            sending: Vec::new(),
-            sent: 0,
-            ended: None,
-        };
-        Ok((link, line))
+        Ok(Line { link, reader, writer, inbox: greeted.surplus, sending: Vec::new(), sent: 0, ended: None })
     }
 
-    /// Moves bytes until the connection is over. `over` hears of it before those who wait.
-    pub(crate) async fn run(mut self, over: impl FnOnce(&End)) {
+    /// Moves bytes until the connection is over; those who wait hear of it by [`Link::release`].
+    pub(crate) async fn run(mut self) -> End {
         if let Err(error) = self.serve().await {
             let session = self.link.0.session;
             tracing::warn!(%session, %error, "the connection to a host broke");
         }
-        let end = match self.ended.take() {
+        match self.ended.take() {
             Some(reason) => End::Ended { reason },
             None => End::Lost,
-        };
-        over(&end);
-        self.release(&end);
+        }
     }
 
     async fn serve(&mut self) -> io::Result<()> {
@@ -135,26 +123,6 @@ impl Line {
             self.inbox.drain(..used);
         }
         Ok(())
-    }
-
-    /// Tells everybody who waits that the connection is over.
-    fn release(&self, end: &End) {
-        let shared = &self.link.0;
-        let pending = {
-            let mut state = shared.lock();
-            state.end = Some(end.clone());
-            state.outgoing = Vec::new();
-            std::mem::take(&mut state.pending)
-        };
-        for (_, waiter) in pending {
-            match waiter {
-                // Nobody may listen any more; then nobody misses it.
-                Waiter::Answer { to, .. } => drop(to.send(Err(end.clone()))),
-                Waiter::Flow(queue) => queue.end(end.clone()),
-            }
-        }
-        shared.end.send_replace(Some(end.clone()));
-        shared.room.notify_waiters();
     }
 }
 

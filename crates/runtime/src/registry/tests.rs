@@ -1,6 +1,6 @@
 use super::*;
 use crate::host_process::HostProcess;
-use crate::link::{Greeted, Line};
+use crate::link::Link;
 use crate::session::Places;
 
 fn info(id: SessionId, name: Option<&str>) -> SessionInfo {
@@ -22,13 +22,13 @@ fn info(id: SessionId, name: Option<&str>) -> SessionInfo {
         tty: false,
         running: None,
         queued: 0,
+        unresponsive: false,
     }
 }
 
 fn session(id: SessionId, name: Option<&str>) -> Arc<Session> {
-    let (stream, _other_end) = tokio::net::UnixStream::pair().unwrap();
     let info = info(id, name);
-    let (link, _line) = Line::new(Greeted { session: info.clone(), stream, surplus: Vec::new() }).unwrap();
+    let link = Link::new(id);
     let places = Places { socket: "/nowhere".into(), state_dir: "/nowhere".into() };
     Arc::new(Session::new(info, link, HostProcess::of(0), places))
 }
@@ -54,8 +54,8 @@ async fn by_id_and_by_name_while_it_lives_and_after() {
     assert_eq!(registry.of_exec("e-00000007-3").unwrap().1, 3);
     assert!(!registry.is_free(session.id));
 
-    assert!(registry.remove(&session, End::Ended { reason: "idle".into() }));
-    assert!(!registry.remove(&session, End::Lost), "only once");
+    registry.remove(session.last_info(), End::Ended { reason: "idle".into() });
+    registry.remove(session.last_info(), End::Lost);
     for named in ["s-00000007", "build"] {
         let fault = registry.living(named).unwrap_err();
         assert_eq!(fault.code, Code::SessionTerminated);
@@ -112,7 +112,7 @@ async fn what_was_never_there_gets_the_nearest_name() {
 async fn the_lost_are_told_until_they_are_buried() {
     let registry = Arc::new(Registry::new(4));
     let session = living(&registry, 1, None);
-    registry.remove(&session, End::Lost);
+    registry.remove(session.last_info(), End::Lost);
     assert_eq!(registry.hostless().len(), 1);
     assert_eq!(registry.hostless()[0].state, SessionState::Lost);
     assert!(registry.living("s-00000001").unwrap_err().message.contains("lost"));
@@ -126,7 +126,7 @@ async fn memory_of_the_dead_is_bounded() {
     let registry = Arc::new(Registry::new(4));
     for id in 0..REMEMBERED as u32 + 10 {
         let session = living(&registry, id, None);
-        registry.remove(&session, End::Lost);
+        registry.remove(session.last_info(), End::Lost);
     }
     assert_eq!(registry.hostless().len(), REMEMBERED);
     assert_eq!(code(registry.living("s-00000000")), Code::SessionNotFound);

@@ -73,6 +73,7 @@ pub fn info(id: SessionId) -> SessionInfo {
         tty: false,
         running: None,
         queued: 0,
+        unresponsive: false,
     }
 }
 

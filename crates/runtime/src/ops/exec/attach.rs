@@ -8,6 +8,7 @@ use trl_protocol::wire::ToHost;
 
 use super::relay::Relay;
 use crate::caller::{Caller, EventSink};
+use crate::remains::ExecPlace;
 use crate::runtime::Inner;
 
 pub(crate) async fn perform<S: EventSink>(
@@ -16,8 +17,16 @@ pub(crate) async fn perform<S: EventSink>(
     caller: &Caller,
     events: &mut S,
 ) -> Result<StreamReply, Fault> {
-    let (session, exec) = runtime.registry.of_exec(&params.exec_id)?;
     let (stdout_offset, stderr_offset) = (params.stdout_offset, params.stderr_offset);
-    let flow = session.link.flow(|req| ToHost::Attach { req, exec, stdout_offset, stderr_offset }).await?;
-    Relay::new(session, events, params.encoding).run(flow, caller).await
+    match runtime.exec(&params.exec_id).await? {
+        ExecPlace::Host(session, exec) => {
+            let attach = |req| ToHost::Attach { req, exec, stdout_offset, stderr_offset };
+            let flow = session.link.flow(attach).await?;
+            Relay::new(session.id, events, params.encoding).run(flow, caller).await
+        }
+        ExecPlace::Disk(remains, exec) => {
+            let relay = Relay::new(remains.session, events, params.encoding);
+            relay.read_out(&remains, exec, [stdout_offset, stderr_offset]).await
+        }
+    }
 }

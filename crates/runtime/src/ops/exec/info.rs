@@ -6,11 +6,15 @@ use trl_protocol::exec::{ExecInfo, ExecParams};
 use trl_protocol::wire::{FromHost, ToHost};
 use trl_protocol::{Code, Fault};
 
+use crate::remains::ExecPlace;
 use crate::runtime::Inner;
 use crate::session::unexpected;
 
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ExecParams) -> Result<ExecInfo, Fault> {
-    let (session, exec) = runtime.registry.of_exec(&params.exec_id)?;
+    let (session, exec) = match runtime.exec(&params.exec_id).await? {
+        ExecPlace::Host(session, exec) => (session, exec),
+        ExecPlace::Disk(remains, exec) => return remains.info(exec),
+    };
     let answer = session.link.call(|req| ToHost::Info { req, exec }).await?;
     let FromHost::Execs { execs, .. } = answer.message else {
         return Err(unexpected(session.id, &answer.message));

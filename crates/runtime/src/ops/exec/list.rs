@@ -7,12 +7,18 @@ use trl_protocol::Fault;
 use trl_protocol::exec::{ExecInfo, ExecList, ListParams};
 use trl_protocol::wire::{FromHost, ToHost};
 
+use crate::link::End;
+use crate::registry::Found;
 use crate::runtime::Inner;
 use crate::session::{INFO_PATIENCE, Session, unexpected};
 
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ListParams) -> Result<ExecList, Fault> {
     let mut execs = match &params.session_id {
-        Some(session) => of(&*runtime.registry.living(session)?).await?,
+        Some(session) => match runtime.registry.find(session)? {
+            Found::Living(session) => of(&session).await?,
+            Found::Past { end: End::Lost, info } => runtime.remains(*info).await?.list(),
+            other => return Err(other.refusal()),
+        },
         None => of_all(runtime).await,
     };
     execs.sort_by(|a, b| (&a.created_at, a.exec_id).cmp(&(&b.created_at, b.exec_id)));

@@ -6,20 +6,19 @@ use trl_protocol::exec::{Encoding, OutputParams, OutputReply};
 use trl_protocol::wire::{FromHost, ToHost};
 use trl_protocol::{Fault, limits};
 
-use crate::output;
+use crate::output::{self, Range};
+use crate::remains::{ExecPlace, Remains};
 use crate::runtime::Inner;
-use crate::session::unexpected;
+use crate::session::{Session, unexpected};
 use crate::text::incomplete_tail;
 
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: &OutputParams) -> Result<OutputReply, Fault> {
-    let (session, exec) = runtime.registry.of_exec(&params.exec_id)?;
     let limit = params.limit.unwrap_or(limits::MAX_RANGE_BYTES).min(limits::MAX_RANGE_BYTES);
-    let (stream, asked) = (params.stream, params.offset);
-    let answer = session.link.call(|req| ToHost::Output { req, exec, stream, offset: asked, limit }).await?;
-    let FromHost::Range { offset, mut next_offset, total, dropped, .. } = answer.message else {
-        return Err(unexpected(session.id, &answer.message));
-    };
-    let mut bytes = answer.ranges.into_iter().next().map(|range| range.bytes).unwrap_or_default();
+    let Kept { offset, mut bytes, mut next_offset, total, dropped } =
+        match runtime.exec(&params.exec_id).await? {
+            ExecPlace::Host(session, exec) => from_host(&session, exec, params, limit).await?,
+            ExecPlace::Disk(remains, exec) => from_disk(&remains, exec, params, limit)?,
+        };
     if params.encoding == Encoding::Utf8 && next_offset < total {
         // The next range begins with the whole character, unless one is all that was asked for.
         let torn = incomplete_tail(&bytes);
@@ -34,4 +33,29 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, params: &OutputParams) -> Resu
         Encoding::Base64 => (None, Some(encoded)),
     };
     Ok(OutputReply { text, base64, offset, next_offset, total_bytes: total, dropped_bytes: dropped, lossy })
+}
+
+/// A range as it is kept.
+struct Kept {
+    offset: u64,
+    bytes: Vec<u8>,
+    next_offset: u64,
+    total: u64,
+    dropped: u64,
+}
+
+async fn from_host(session: &Session, exec: u64, params: &OutputParams, limit: u64) -> Result<Kept, Fault> {
+    let (stream, asked) = (params.stream, params.offset);
+    let answer = session.link.call(|req| ToHost::Output { req, exec, stream, offset: asked, limit }).await?;
+    let FromHost::Range { offset, next_offset, total, dropped, .. } = answer.message else {
+        return Err(unexpected(session.id, &answer.message));
+    };
+    let bytes = answer.ranges.into_iter().next().map(|range| range.bytes).unwrap_or_default();
+    Ok(Kept { offset, bytes, next_offset, total, dropped })
+}
+
+fn from_disk(remains: &Remains, exec: u64, params: &OutputParams, limit: u64) -> Result<Kept, Fault> {
+    let (total, dropped) = remains.sizes(exec, params.stream)?;
+    let Range { offset, bytes, .. } = remains.range(exec, params.stream, params.offset, limit)?;
+    Ok(Kept { next_offset: offset + bytes.len() as u64, offset, bytes, total, dropped })
 }

@@ -1,28 +1,30 @@
 //! What `exec.stream` and `exec.attach` share: a host's flow, told as events.
 
-use std::sync::Arc;
-
 use trl_protocol::exec::{Encoding, Outcome, Stream, StreamReply};
 use trl_protocol::wire::FromHost;
-use trl_protocol::{Event, Fault};
+use trl_protocol::{Event, ExecId, Fault, SessionId};
 
 use super::run::nobody_waits;
 use crate::caller::{Caller, EventSink, Gone};
 use crate::link::{Flow, Item};
 use crate::output::Range;
-use crate::session::{Session, unexpected};
+use crate::remains::Remains;
+use crate::session::unexpected;
 use crate::text::TextStream;
+
+/// Read at once from the disk.
+const CHUNK: u64 = 128 * 1024;
 
 /// The events of one request, written as its encoding says.
 pub(super) struct Relay<'a, S> {
-    session: Arc<Session>,
+    session: SessionId,
     events: &'a mut S,
     encoding: Encoding,
     texts: [TextStream; 2],
 }
 
 impl<'a, S: EventSink> Relay<'a, S> {
-    pub(super) fn new(session: Arc<Session>, events: &'a mut S, encoding: Encoding) -> Relay<'a, S> {
+    pub(super) fn new(session: SessionId, events: &'a mut S, encoding: Encoding) -> Relay<'a, S> {
         Relay { session, events, encoding, texts: Default::default() }
     }
 
@@ -54,15 +56,50 @@ impl<'a, S: EventSink> Relay<'a, S> {
         }
     }
 
+    /// Tells what is kept of a command whose host is gone, from these offsets on.
+    pub(super) async fn read_out(
+        mut self,
+        remains: &Remains,
+        exec: u64,
+        from: [u64; 2],
+    ) -> Result<StreamReply, Fault> {
+        let outcome = remains.outcome(exec)?;
+        let told = self.events.send(Event::Started { exec_id: self.exec_id(exec) }).await;
+        told.map_err(|Gone| nobody_waits())?;
+        let mut dropped = [0; 2];
+        for stream in Stream::BOTH {
+            let (total, lost) = remains.sizes(exec, stream)?;
+            dropped[stream.index()] = lost;
+            let mut at = from[stream.index()].min(total);
+            while at < total {
+                let range = remains.range(exec, stream, at, CHUNK)?;
+                if range.offset > at {
+                    self.gap(stream, at, range.offset).await.map_err(|Gone| nobody_waits())?;
+                }
+                at = range.offset + range.bytes.len() as u64;
+                if range.bytes.is_empty() {
+                    break;
+                }
+                self.output(&range).await.map_err(|Gone| nobody_waits())?;
+            }
+        }
+        self.rest().await.map_err(|Gone| nobody_waits())?;
+        Ok(self.reply(exec, outcome, dropped))
+    }
+
+    fn exec_id(&self, number: u64) -> ExecId {
+        ExecId { session: self.session, number }
+    }
+
     async fn message(&mut self, message: FromHost) -> Result<Result<Option<StreamReply>, Gone>, Fault> {
         let told = match message {
             FromHost::Started { exec, .. } => {
-                let exec_id = self.session.exec_id(exec);
+                let exec_id = self.exec_id(exec);
                 self.events.send(Event::Started { exec_id }).await
             }
             FromHost::Gap { stream, from, to, .. } => self.gap(stream, from, to).await,
             FromHost::Waiting { exec, prompt, .. } => {
-                let exec_id = self.session.exec_id(exec);
+                let exec_id = self.exec_id(exec);
                 self.events.send(Event::Waiting { exec_id, prompt: &prompt }).await
             }
             FromHost::Done { exec, outcome, dropped, .. } => {
@@ -70,7 +107,7 @@ impl<'a, S: EventSink> Relay<'a, S> {
                 return Ok(told.map(|()| Some(self.reply(exec, *outcome, dropped))));
             }
             FromHost::Fault { fault, .. } => return Err(fault),
-            other => return Err(unexpected(self.session.id, &other)),
+            other => return Err(unexpected(self.session, &other)),
         };
         Ok(told.map(|()| None))
     }
@@ -107,7 +144,7 @@ impl<'a, S: EventSink> Relay<'a, S> {
 
     fn reply(&self, exec: u64, outcome: Outcome, dropped: [u64; 2]) -> StreamReply {
         StreamReply {
-            exec_id: self.session.exec_id(exec),
+            exec_id: self.exec_id(exec),
             outcome,
             stdout_truncated: dropped[0] > 0,
             stderr_truncated: dropped[1] > 0,

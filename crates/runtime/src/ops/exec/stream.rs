@@ -22,7 +22,7 @@ pub(crate) async fn perform<S: EventSink>(
     let (check, encoding) = (params.check, params.encoding);
     let run = Box::new(spec::of(&runtime.config, &session, params, Mode::Stream)?);
     let flow = session.link.flow(|req| ToHost::Run { req, run }).await?;
-    let reply = Relay::new(session, events, encoding).run(flow, caller).await?;
+    let reply = Relay::new(session.id, events, encoding).run(flow, caller).await?;
     runtime.commands.fetch_add(1, Ordering::Relaxed);
     match run::failure(&reply.outcome).filter(|_| check) {
         Some(fault) => Err(fault.with_details(run::details(&reply))),

@@ -14,9 +14,8 @@ use trl_protocol::wire::SessionSpec;
 use trl_protocol::{Code, Fault, SessionId};
 
 use super::destroy;
-use crate::birth::{self, Born};
+use crate::birth;
 use crate::caller::Caller;
-use crate::host_process::HostProcess;
 use crate::registry::Reservation;
 use crate::runtime::Inner;
 use crate::session::{Places, Session};
@@ -120,6 +119,7 @@ impl Plan {
             limits: self.limits,
             state_dir: as_text(&places.state_dir)?,
             socket: as_text(&places.socket)?,
+            resume: false,
         })
     }
 
@@ -144,6 +144,7 @@ impl Plan {
             tty: self.tty,
             running: None,
             queued: 0,
+            unresponsive: false,
         }
     }
 }
@@ -157,29 +158,16 @@ async fn make(runtime: Arc<Inner>, plan: Plan, reservation: Reservation) -> Resu
         .mode(0o700)
         .create(&places.state_dir)
         .map_err(|error| Fault::internal(format!("{}: {error}", places.state_dir.display())))?;
-    let Born { greeted, mut child } = match birth::start(&runtime.config, spec).await {
-        Ok(born) => born,
+    match birth::of_session(&runtime, spec, reservation).await {
+        Ok(session) => {
+            tracing::info!(session = %id, host_pid = session.process.pid, "a session was created");
+            Ok(session)
+        }
         Err(fault) => {
             places.remove_all();
-            return Err(fault);
+            Err(fault)
         }
-    };
-    let process = HostProcess::of(child.id().unwrap_or(greeted.session.host_pid));
-    let session = match runtime.take_over(greeted, process, |session| reservation.fill(session)) {
-        Ok(session) => session,
-        Err(error) => {
-            let ended = child.kill().await;
-            tracing::error!(session = %id, %error, ?ended, "a new host could not be watched");
-            places.remove_all();
-            return Err(birth::pressure(id, &error));
-        }
-    };
-    tokio::spawn(async move {
-        let status = child.wait().await;
-        tracing::debug!(session = %id, ?status, "a host process ended");
-    });
-    tracing::info!(session = %id, host_pid = session.process.pid, "a session was created");
-    Ok(session)
+    }
 }
 
 fn reserve(runtime: &Arc<Inner>, name: Option<&str>) -> Result<Reservation, Fault> {

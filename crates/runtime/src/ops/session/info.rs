@@ -10,8 +10,16 @@ use crate::registry::Found;
 use crate::runtime::Inner;
 
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: &SessionParams) -> Result<SessionInfo, Fault> {
-    match runtime.registry.find(&params.session_id)? {
-        Found::Living(session) => session.info().await,
+    let found = match runtime.registry.find(&params.session_id)? {
+        Found::Living(session) => match session.info().await {
+            Ok(info) => return Ok(info),
+            // It ended while it was asked: what is known of it now is the answer.
+            Err(_) => runtime.registry.find(&session.id.to_string())?,
+        },
+        other => other,
+    };
+    match found {
+        Found::Living(session) => Ok(session.last_info()),
         Found::Creating(_, Some(info)) => Ok(*info),
         Found::Creating(id, None) => {
             Err(Fault::new(Code::SessionBusy, format!("session {id} is still being created")))

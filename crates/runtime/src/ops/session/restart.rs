@@ -1,17 +1,30 @@
-//! `session.restart`: a fresh shell in the same session.
+//! `session.restart`: a fresh shell in the same session; for a lost one, a fresh host as well.
 
 use std::sync::Arc;
 
-use trl_protocol::Fault;
-use trl_protocol::session::{Restarted, SessionParams};
+use trl_protocol::session::{Restarted, SessionInfo, SessionParams, SessionState};
 use trl_protocol::wire::ToHost;
+use trl_protocol::{Fault, SessionId};
 
+use crate::link::End;
+use crate::registry::Found;
 use crate::runtime::Inner;
+use crate::session::Session;
+use crate::{adoption, birth, environment, remains};
 
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: &SessionParams) -> Result<Restarted, Fault> {
-    let session = runtime.registry.living(&params.session_id)?;
-    let answer = session.link.call(|req| ToHost::Restart { req }).await?;
-    let info = session.learn(answer)?;
+    let info = match runtime.registry.find(&params.session_id)? {
+        Found::Living(session) => restart(&session).await?,
+        Found::Past { end: End::Lost, info } => {
+            // In a task of its own: a client that goes away must not leave half a session.
+            let reviving = tokio::spawn(revive(Arc::clone(runtime), *info));
+            let failed = |error| Err(Fault::internal(format!("session.restart: {error}")));
+            let revived = reviving.await.unwrap_or_else(failed);
+            runtime.settle();
+            revived?
+        }
+        other => return Err(other.refusal()),
+    };
     Ok(Restarted {
         session_id: info.session_id,
         state: info.state,
@@ -19,4 +32,28 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, params: &SessionParams) -> Res
         restarts: info.restarts,
         working_dir: info.working_dir,
     })
+}
+
+async fn restart(session: &Session) -> Result<SessionInfo, Fault> {
+    let answer = session.link.call(|req| ToHost::Restart { req }).await?;
+    session.learn(answer)
+}
+
+/// Goes on with a lost session in a new host.
+async fn revive(runtime: Arc<Inner>, info: SessionInfo) -> Result<SessionInfo, Fault> {
+    let id: SessionId = info.session_id;
+    // One session never has two hosts.
+    if adoption::adopt_after_all(&runtime, id).await {
+        return restart(&*runtime.registry.living(&id.to_string())?).await;
+    }
+    let places = runtime.places(id);
+    let mut spec = remains::spec(id, &places)?;
+    environment::identify(&mut spec.env, &runtime.config, id, spec.name.as_deref());
+    spec.socket = places.socket.display().to_string();
+    spec.state_dir = places.state_dir.display().to_string();
+    let reservation = runtime.registry.reserve(spec.name.as_deref(), id)?;
+    reservation.describe(SessionInfo { state: SessionState::Creating, ..info });
+    let session = birth::of_session(&runtime, spec, reservation).await?;
+    tracing::info!(session = %id, host_pid = session.process.pid, "a lost session was restarted");
+    Ok(session.last_info())
 }

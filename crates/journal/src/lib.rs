@@ -5,8 +5,15 @@
 //! and a ring for the tail. Replies, streams, late attach and ranges all read from
 //! here. A byte that cannot be written (disk full) is counted as dropped, never
 //! silently cut: `total` always tells what the command wrote.
+//!
+//! The host writes it. When the host is gone, [`recover`] reads it back: for the daemon
+//! that serves what is left, and for the host that goes on with a restarted session.
 
 mod log;
+mod private;
+mod record;
+pub mod recover;
+mod session_file;
 mod spill;
 
 use std::io;
@@ -16,7 +23,12 @@ use serde::Serialize;
 use trl_protocol::exec::Stream;
 
 use log::{Log, Place};
+use record::{Kind, SpillStart};
 use spill::Spill;
+
+pub use record::{Began, End, Start};
+pub use recover::KeptExec;
+pub use session_file::{SessionFile, forget_session};
 
 /// Bytes of a stream, and number of frames, that stay in the session's log.
 const INLINE_BYTES: u64 = 64 * 1024;
@@ -50,6 +62,8 @@ pub struct ExecJournal {
     number: u64,
     tracks: [Track; 2],
     segments: Vec<u64>,
+    /// What still comes is from processes that the command left behind.
+    ended: bool,
 }
 
 #[derive(Debug, Default)]
@@ -72,22 +86,29 @@ struct Piece {
 
 impl Journal {
     pub fn open(dir: &Path, caps: Caps) -> io::Result<Journal> {
-        std::fs::create_dir_all(dir)?;
+        private::create_dir(dir)?;
         Ok(Journal { dir: dir.to_owned(), log: Log::open(dir)?, caps })
     }
 
-    pub fn begin(&mut self, number: u64, meta: &impl Serialize) -> ExecJournal {
-        let mut exec = ExecJournal { number, tracks: Default::default(), segments: Vec::new() };
-        let body = serde_json::to_vec(meta).unwrap_or_default();
-        if let Ok(place) = self.log.append(log::Kind::Start, number, None, 0, &body) {
-            self.hold(&mut exec, place.segment);
-        }
+    pub fn begin(&mut self, number: u64, start: &Start) -> ExecJournal {
+        let mut exec = ExecJournal { number, tracks: Default::default(), segments: Vec::new(), ended: false };
+        self.tell(&mut exec, Kind::Start, start);
         exec
     }
 
-    pub fn end(&mut self, exec: &mut ExecJournal, outcome: &impl Serialize) {
-        let body = serde_json::to_vec(outcome).unwrap_or_default();
-        if let Ok(place) = self.log.append(log::Kind::End, exec.number, None, 0, &body) {
+    /// To be told before the first thing happens, of a command that had to wait.
+    pub fn began(&mut self, exec: &mut ExecJournal, began: &Began) {
+        self.tell(exec, Kind::Began, began);
+    }
+
+    pub fn end(&mut self, exec: &mut ExecJournal, end: &End) {
+        self.tell(exec, Kind::End, end);
+        exec.ended = true;
+    }
+
+    fn tell(&mut self, exec: &mut ExecJournal, kind: Kind, what: &impl Serialize) {
+        let body = serde_json::to_vec(what).unwrap_or_default();
+        if let Ok(place) = self.log.append(kind, exec.number, None, 0, &body) {
             self.hold(exec, place.segment);
         }
     }
@@ -110,7 +131,7 @@ impl Journal {
 
     fn append_inline(&mut self, exec: &mut ExecJournal, stream: Stream, bytes: &[u8]) {
         let offset = exec.tracks[stream.index()].total;
-        let written = self.log.append(log::Kind::Data, exec.number, Some(stream), offset, bytes);
+        let written = self.log.append(Kind::Data, exec.number, Some(stream), offset, bytes);
         let track = &mut exec.tracks[stream.index()];
         let len = bytes.len() as u64;
         track.total += len;
@@ -125,24 +146,36 @@ impl Journal {
     }
 
     fn append_spill(&mut self, exec: &mut ExecJournal, stream: Stream, bytes: &[u8]) {
-        let caps = self.caps;
         let number = exec.number;
-        let path = self.dir.join(format!("{number}.{}", stream.name()));
         let track = &mut exec.tracks[stream.index()];
         if track.spill.is_none() {
-            track.spill = Spill::create(path, track.head_end, caps).ok();
+            let path = self.dir.join(format!("{number}.{}", stream.name()));
+            track.spill = Spill::create(path, track.head_end, self.caps).ok();
             if track.spill.is_some() {
-                let start =
-                    serde_json::json!({ "from": track.head_end, "head": caps.head, "ring": caps.ring });
-                let body = start.to_string();
-                if let Ok(place) =
-                    self.log.append(log::Kind::Spill, number, Some(stream), track.total, body.as_bytes())
-                {
-                    self.hold(exec, place.segment);
-                }
+                let Caps { head, ring } = self.caps;
+                let start = SpillStart { from: track.head_end, head, ring };
+                let body = serde_json::to_vec(&start).unwrap_or_default();
+                let total = track.total;
+                self.mark(exec, Kind::Spill, stream, total, &body);
             }
         }
+        let track = &mut exec.tracks[stream.index()];
+        let (before, total) = (track.total, track.total + bytes.len() as u64);
+        let every = track.spill.as_ref().map_or(u64::MAX, Spill::mark_every);
+        if exec.ended {
+            // Whoever reads this back must know that the count at the end is not the last word.
+            self.mark(exec, Kind::Mark, stream, before, b"");
+        }
         exec.tracks[stream.index()].spill_over(bytes);
+        if exec.ended || before / every != total / every {
+            self.mark(exec, Kind::Mark, stream, total, b"");
+        }
+    }
+
+    fn mark(&mut self, exec: &mut ExecJournal, kind: Kind, stream: Stream, total: u64, body: &[u8]) {
+        if let Ok(place) = self.log.append(kind, exec.number, Some(stream), total, body) {
+            self.hold(exec, place.segment);
+        }
     }
 
     /// The kept bytes at `offset` or after it, at most `out.len()`: where they
@@ -174,7 +207,7 @@ impl Journal {
             let want = out.len().min((piece.len - skip) as usize);
             return self.log.read(piece.place, skip, &mut out[..want]);
         }
-        track.spill.as_ref().map_or(0, |spill| spill.read(at, track.total, out))
+        track.spill.as_ref().map_or(0, |spill| spill.read(at, track.head_end, track.total, out))
     }
 
     /// Forgets a command and frees its disk space.
@@ -232,6 +265,10 @@ impl Track {
 }
 
 impl ExecJournal {
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     pub fn total(&self, stream: Stream) -> u64 {
         self.tracks[stream.index()].total
     }

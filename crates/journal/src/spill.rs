@@ -6,10 +6,10 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-use super::Caps;
+use crate::{Caps, private};
 
 #[derive(Debug)]
-pub(super) struct Spill {
+pub(crate) struct Spill {
     file: File,
     path: PathBuf,
     /// Offset of the first byte that this file may hold.
@@ -18,28 +18,43 @@ pub(super) struct Spill {
 }
 
 impl Spill {
-    pub(super) fn create(path: PathBuf, from: u64, caps: Caps) -> io::Result<Spill> {
+    pub(crate) fn create(path: PathBuf, from: u64, caps: Caps) -> io::Result<Spill> {
         if let Some(dir) = path.parent() {
-            std::fs::create_dir_all(dir)?;
+            private::create_dir(dir)?;
         }
         let file =
             OpenOptions::new().create(true).truncate(true).read(true).write(true).mode(0o600).open(&path)?;
         Ok(Spill { file, path, from, caps })
     }
 
-    pub(super) fn caps(&self) -> Caps {
+    /// One that an earlier process left.
+    pub(crate) fn reopen(path: PathBuf, from: u64, caps: Caps) -> io::Result<Spill> {
+        let file = OpenOptions::new().read(true).open(&path)?;
+        Ok(Spill { file, path, from, caps })
+    }
+
+    pub(crate) fn length(&self) -> u64 {
+        self.file.metadata().map_or(0, |meta| meta.len())
+    }
+
+    /// How many bytes are written between two marks of the total in the log.
+    pub(crate) fn mark_every(&self) -> u64 {
+        (self.caps.ring / 16).clamp(1, 1024 * 1024)
+    }
+
+    pub(crate) fn caps(&self) -> Caps {
         self.caps
     }
 
-    pub(super) fn head_room(&self, offset: u64) -> u64 {
+    pub(crate) fn head_room(&self, offset: u64) -> u64 {
         (self.from + self.caps.head).saturating_sub(offset)
     }
 
-    pub(super) fn write_head(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn write_head(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, offset - self.from)
     }
 
-    pub(super) fn write_ring(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn write_ring(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let ring = self.caps.ring as usize;
         // Of a piece larger than the ring only the end survives.
         let skip = bytes.len().saturating_sub(ring);
@@ -54,9 +69,9 @@ impl Spill {
         Ok(())
     }
 
-    /// Bytes at `offset`, up to the ring's or the head's end.
-    pub(super) fn read(&self, offset: u64, total: u64, out: &mut [u8]) -> usize {
-        let head_end = self.from + self.caps.head;
+    /// Bytes at `offset`, up to the ring's or the head's end. Whether they are in the head is the
+    /// caller's to know: one that could not be written is followed by the ring at once.
+    pub(crate) fn read(&self, offset: u64, head_end: u64, total: u64, out: &mut [u8]) -> usize {
         let (position, contiguous) = if offset < head_end {
             (offset - self.from, head_end - offset)
         } else {
@@ -70,7 +85,7 @@ impl Spill {
         }
     }
 
-    pub(super) fn remove(self) {
+    pub(crate) fn remove(self) {
         // Already gone is as good as removed.
         std::fs::remove_file(&self.path).ok();
     }

@@ -1,7 +1,6 @@
-//! The session's append-only log: framed records in segments.
+//! The session's append-only log: records in segments.
 //!
-//! A record is `tj`, kind, stream, command number, offset, length, payload. A
-//! segment goes when the last command that has a record in it is forgotten.
+//! A segment goes when the last command that has a record in it is forgotten.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -11,26 +10,21 @@ use std::path::{Path, PathBuf};
 
 use trl_protocol::exec::Stream;
 
-pub(super) const HEADER: usize = 24;
-const MAGIC: [u8; 2] = *b"tj";
-const SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
+use crate::private;
+use crate::record::{HEADER, Kind, Record};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Start = 1,
-    Data = 2,
-    Spill = 3,
-    End = 4,
-}
+const SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
+/// A segment is closed after the record that passes [`SEGMENT_BYTES`]; none is much longer.
+const LONGEST_SEGMENT: u64 = 64 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
-    pub(super) segment: u64,
+pub(crate) struct Place {
+    pub(crate) segment: u64,
     position: u64,
 }
 
 #[derive(Debug)]
-pub(super) struct Log {
+pub(crate) struct Log {
     dir: PathBuf,
     segments: BTreeMap<u64, Segment>,
     current: u64,
@@ -45,10 +39,41 @@ struct Segment {
 }
 
 impl Log {
-    pub(super) fn open(dir: &Path) -> io::Result<Log> {
+    pub(crate) fn open(dir: &Path) -> io::Result<Log> {
         let mut log = Log { dir: dir.to_owned(), segments: BTreeMap::new(), current: 0, scratch: Vec::new() };
         log.next_segment()?;
         Ok(log)
+    }
+
+    /// The segments that an earlier process left, each record told to `tell` in the order it was
+    /// written. What cannot be read is passed over. Nothing is changed on disk.
+    pub(crate) fn reopen(dir: &Path, mut tell: impl FnMut(&Record<'_>, Place)) -> io::Result<Log> {
+        let mut log = Log { dir: dir.to_owned(), segments: BTreeMap::new(), current: 0, scratch: Vec::new() };
+        for number in segments_in(dir)? {
+            let Ok(file) = File::open(log.path(number)) else { continue };
+            let len = file.metadata()?.len().min(LONGEST_SEGMENT);
+            let mut bytes = vec![0; len as usize];
+            if file.read_exact_at(&mut bytes, 0).is_err() {
+                continue;
+            }
+            let mut at = 0;
+            while let Some((record, length)) = Record::read(&bytes[at..]) {
+                tell(&record, Place { segment: number, position: (at + HEADER) as u64 });
+                at += length;
+            }
+            log.segments.insert(number, Segment { file, len: at as u64, holders: 0 });
+            log.current = log.current.max(number);
+        }
+        Ok(log)
+    }
+
+    /// Goes on in a segment of its own, and drops those that nobody needs.
+    pub(crate) fn go_on(&mut self) -> io::Result<()> {
+        self.next_segment()?;
+        for segment in self.segments.keys().copied().collect::<Vec<_>>() {
+            self.drop_if_unheld(segment);
+        }
+        Ok(())
     }
 
     fn path(&self, segment: u64) -> PathBuf {
@@ -58,7 +83,7 @@ impl Log {
     fn next_segment(&mut self) -> io::Result<()> {
         let next = self.current + 1;
         // The directory may have been removed by someone's clean-up.
-        std::fs::create_dir_all(&self.dir)?;
+        private::create_dir(&self.dir)?;
         let file = OpenOptions::new()
             .create(true)
             .truncate(true)
@@ -72,7 +97,7 @@ impl Log {
         Ok(())
     }
 
-    pub(super) fn append(
+    pub(crate) fn append(
         &mut self,
         kind: Kind,
         exec: u64,
@@ -85,13 +110,7 @@ impl Log {
         }
         let mut record = std::mem::take(&mut self.scratch);
         record.clear();
-        record.extend_from_slice(&MAGIC);
-        record.push(kind as u8);
-        record.push(stream.map_or(0, |stream| stream.index() as u8 + 1));
-        record.extend_from_slice(&exec.to_le_bytes());
-        record.extend_from_slice(&offset.to_le_bytes());
-        record.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-        record.extend_from_slice(payload);
+        Record::put(&mut record, kind, exec, stream, offset, payload);
         let written = self.write(&record);
         if record.capacity() <= 256 * 1024 {
             self.scratch = record;
@@ -102,13 +121,17 @@ impl Log {
     fn write(&mut self, record: &[u8]) -> io::Result<Place> {
         let current = self.current;
         let segment = self.segments.get_mut(&current).ok_or(io::ErrorKind::NotFound)?;
-        segment.file.write_all_at(record, segment.len)?;
+        if let Err(error) = segment.file.write_all_at(record, segment.len) {
+            // Half a record would hide the next one from a reader.
+            segment.file.set_len(segment.len).ok();
+            return Err(error);
+        }
         let place = Place { segment: current, position: segment.len + HEADER as u64 };
         segment.len += record.len() as u64;
         Ok(place)
     }
 
-    pub(super) fn read(&self, place: Place, skip: u64, out: &mut [u8]) -> usize {
+    pub(crate) fn read(&self, place: Place, skip: u64, out: &mut [u8]) -> usize {
         let Some(segment) = self.segments.get(&place.segment) else { return 0 };
         match segment.file.read_exact_at(out, place.position + skip) {
             Ok(()) => out.len(),
@@ -116,13 +139,13 @@ impl Log {
         }
     }
 
-    pub(super) fn hold(&mut self, segment: u64) {
+    pub(crate) fn hold(&mut self, segment: u64) {
         if let Some(segment) = self.segments.get_mut(&segment) {
             segment.holders += 1;
         }
     }
 
-    pub(super) fn release(&mut self, segment: u64) {
+    pub(crate) fn release(&mut self, segment: u64) {
         if let Some(held) = self.segments.get_mut(&segment) {
             held.holders = held.holders.saturating_sub(1);
         }
@@ -137,4 +160,14 @@ impl Log {
             std::fs::remove_file(self.path(segment)).ok();
         }
     }
+}
+
+fn segments_in(dir: &Path) -> io::Result<Vec<u64>> {
+    let number = |entry: io::Result<std::fs::DirEntry>| {
+        let name = entry.ok()?.file_name().into_string().ok()?;
+        name.strip_prefix("journal-")?.strip_suffix(".log")?.parse().ok()
+    };
+    let mut numbers: Vec<u64> = std::fs::read_dir(dir)?.filter_map(number).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
 }

@@ -1,0 +1,134 @@
+//! A session outlives its host: what the next host needs is on disk, and is taken up from there.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::path::Path;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use trl_journal::{Caps, Journal, KeptExec, SessionFile, recover};
+use trl_protocol::wire::{Mode, RunSpec, SessionSpec, Stdin};
+
+use crate::exec::{Exec, Input, Phase};
+use crate::host::{Host, timestamp};
+use crate::shell::snapshot::Snapshot;
+
+/// What a session's shell was like.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct ShellState {
+    /// None if it has never printed one.
+    snapshot: Option<Snapshot>,
+}
+
+/// What a host begins with.
+#[derive(Debug)]
+pub(crate) struct Past {
+    pub(crate) journal: Journal,
+    pub(crate) execs: BTreeMap<u64, Exec>,
+    pub(crate) next_number: u64,
+    pub(crate) snapshot: Option<Snapshot>,
+    pub(crate) cwd: String,
+    pub(crate) command_count: u64,
+    pub(crate) restarts: u64,
+    pub(crate) created_at: String,
+    pub(crate) note: Option<String>,
+}
+
+impl Past {
+    pub(crate) fn of(spec: &SessionSpec, caps: Caps) -> io::Result<Past> {
+        let dir = Path::new(&spec.state_dir);
+        if spec.resume { Past::left_in(dir, caps) } else { Past::none(spec, Journal::open(dir, caps)?) }
+    }
+
+    fn none(spec: &SessionSpec, journal: Journal) -> io::Result<Past> {
+        Ok(Past {
+            journal,
+            execs: BTreeMap::new(),
+            next_number: 1,
+            snapshot: None,
+            cwd: spec.working_dir.clone(),
+            command_count: 0,
+            restarts: 0,
+            created_at: timestamp(),
+            note: None,
+        })
+    }
+
+    fn left_in(dir: &Path, caps: Caps) -> io::Result<Past> {
+        let file: SessionFile<ShellState> = SessionFile::read(dir)?;
+        let (journal, kept) = recover::resume(dir, caps)?;
+        let cwd = file.info.working_dir;
+        let last = kept.keys().next_back().copied().unwrap_or(0);
+        Ok(Past {
+            journal,
+            execs: kept.into_iter().map(|(number, exec)| (number, finished(exec, &cwd))).collect(),
+            next_number: last.max(file.info.command_count) + 1,
+            snapshot: file.state.snapshot,
+            cwd,
+            command_count: file.info.command_count.max(last),
+            restarts: file.info.restarts + 1,
+            created_at: file.info.created_at,
+            note: Some(
+                "the session was lost and restarted; this command ran in a new shell with the restored state"
+                    .to_owned(),
+            ),
+        })
+    }
+}
+
+/// A command of the host before, as this one keeps it.
+fn finished(kept: KeptExec, cwd: &str) -> Exec {
+    Exec {
+        number: kept.journal.number(),
+        created_at: kept.start.created_at.clone(),
+        started_at: kept.started_at(),
+        finished_at: kept.finished_at(),
+        phase: Phase::Finished { outcome: kept.outcome(cwd), at: Instant::now() },
+        spec: RunSpec {
+            command: kept.start.command,
+            timeout_ms: None,
+            stdin: Stdin::Empty,
+            env: BTreeMap::new(),
+            working_dir: None,
+            max_output: kept.start.max_output,
+            mode: Mode::Detached,
+            wait_ms: 0,
+            background: kept.start.background,
+            tty: kept.start.tty,
+        },
+        journal: kept.journal,
+        outputs: [None, None],
+        input: Input::Closed,
+        text: None,
+        requester: None,
+        notes: Vec::new(),
+        had_to_wait: false,
+        retried: false,
+        writes: VecDeque::new(),
+        terminal: Vec::new(),
+        waiting: None,
+    }
+}
+
+impl Host {
+    /// The shell has printed its state: what has changed is kept for a host after this one.
+    pub(crate) fn learn_state(&mut self, snapshot: Snapshot) {
+        let changed = !self.has_snapshot || self.snapshot != snapshot || self.kept_cwd != self.cwd;
+        self.snapshot = snapshot;
+        self.has_snapshot = true;
+        if changed {
+            self.keep_session();
+        }
+    }
+
+    pub(crate) fn keep_session(&mut self) {
+        if self.ending.is_some() {
+            return;
+        }
+        self.kept_cwd.clone_from(&self.cwd);
+        let state = ShellState { snapshot: self.has_snapshot.then(|| self.snapshot.clone()) };
+        let file = SessionFile::new(self.spec.clone(), self.info(), state);
+        // On a full disk the last one that could be written stays.
+        file.write(Path::new(&self.spec.state_dir)).ok();
+    }
+}

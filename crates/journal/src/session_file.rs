@@ -1,0 +1,64 @@
+//! `session.json`: all that is needed to begin a session again when its host is gone.
+//!
+//! It holds the values of the session's environment, so it is for its owner alone. The host
+//! writes it anew whenever the shell's state has changed, after the reply and as a whole; the
+//! daemon reads it when the host is gone, and a new host when the session is restarted.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
+use trl_protocol::session::SessionInfo;
+use trl_protocol::wire::SessionSpec;
+
+/// Raised when an older version could not make sense of the file.
+const VERSION: u32 = 1;
+const NAME: &str = "session.json";
+
+/// `State` is what the shell printed of itself; only a host reads it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionFile<State = IgnoredAny> {
+    version: u32,
+    pub spec: SessionSpec,
+    pub info: SessionInfo,
+    pub state: State,
+}
+
+impl<State> SessionFile<State> {
+    pub fn new(spec: SessionSpec, info: SessionInfo, state: State) -> SessionFile<State> {
+        SessionFile { version: VERSION, spec, info, state }
+    }
+}
+
+impl<State: Serialize> SessionFile<State> {
+    /// Replaces the file in `dir`; a reader sees the old one or the new one.
+    pub fn write(&self, dir: &Path) -> io::Result<()> {
+        crate::private::create_dir(dir)?;
+        let fresh = dir.join("session.json.new");
+        let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
+        let text = serde_json::to_vec(self).map_err(io::Error::other)?;
+        file.write_all(&text)?;
+        std::fs::rename(fresh, dir.join(NAME))
+    }
+}
+
+impl<State: DeserializeOwned> SessionFile<State> {
+    pub fn read(dir: &Path) -> io::Result<SessionFile<State>> {
+        let file = File::open(dir.join(NAME))?;
+        let read: SessionFile<State> = serde_json::from_reader(io::BufReader::new(file))?;
+        if read.version > VERSION {
+            let newer = format!("{NAME} is of version {}, newer than {VERSION}", read.version);
+            return Err(io::Error::new(io::ErrorKind::Unsupported, newer));
+        }
+        Ok(read)
+    }
+}
+
+/// The session is over for good: what is left of it is not to be begun again.
+pub fn forget_session(dir: &Path) {
+    // Already gone is as good as removed.
+    std::fs::remove_file(dir.join(NAME)).ok();
+}

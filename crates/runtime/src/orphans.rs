@@ -1,0 +1,91 @@
+//! Ends what sessions without a host have left running.
+//!
+//! A host's keeper does this at once and thoroughly; here is what remains if the keeper was
+//! killed as well: everything that carries the session's id in its environment.
+
+use std::collections::HashSet;
+use std::fs;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use trl_protocol::SessionId;
+
+/// Processes that fork faster than they can be listed are met again in the next round.
+const ROUNDS: usize = 20;
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Returns when none is left, as far as can be told. Their hosts must be gone.
+pub(crate) async fn end(sessions: Vec<SessionId>) {
+    if sessions.is_empty() {
+        return;
+    }
+    let ended = tokio::task::spawn_blocking(move || end_blocking(&sessions)).await;
+    if let Ok(count @ 1..) = ended {
+        tracing::warn!(count, "processes of lost sessions were ended");
+    }
+}
+
+fn end_blocking(sessions: &[SessionId]) -> usize {
+    let sessions: HashSet<String> = sessions.iter().map(SessionId::to_string).collect();
+    let mut ended = 0;
+    for _ in 0..ROUNDS {
+        let found: Vec<_> = all_pids().filter_map(|pid| handle_of(pid, &sessions)).collect();
+        if found.is_empty() {
+            break;
+        }
+        ended += found.len();
+        for handle in &found {
+            // Dead in the meantime is what was wanted.
+            pidfd_send_signal(handle, Signal::KILL).ok();
+        }
+        for handle in &found {
+            let patience = Timespec::try_from(PATIENCE).unwrap_or_default();
+            poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&patience)).ok();
+        }
+    }
+    ended
+}
+
+fn all_pids() -> impl Iterator<Item = i32> {
+    let me = getpid().as_raw_nonzero().get();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(move |pid| *pid != me)
+}
+
+/// A handle on the process if it is one of these sessions'. Looked at after the handle was
+/// taken, so that it is the very process that was looked at.
+fn handle_of(pid: i32, sessions: &HashSet<String>) -> Option<std::os::fd::OwnedFd> {
+    if !belongs(&fs::read(format!("/proc/{pid}/environ")).ok()?, sessions) {
+        return None;
+    }
+    let handle = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
+    belongs(&fs::read(format!("/proc/{pid}/environ")).ok()?, sessions).then_some(handle)
+}
+
+fn belongs(environment: &[u8], sessions: &HashSet<String>) -> bool {
+    let mut variables = environment.split(|&byte| byte == 0);
+    let id = variables.find_map(|variable| variable.strip_prefix(b"TRL_SESSION_ID="));
+    id.and_then(|id| str::from_utf8(id).ok()).is_some_and(|id| sessions.contains(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_very_session_is_meant() {
+        let lost = HashSet::from(["s-00000007".to_owned()]);
+        for (environment, meant) in [
+            (&b"A=1\0TRL_SESSION_ID=s-00000007\0B=2\0"[..], true),
+            (b"TRL_SESSION_ID=s-00000007", true),
+            (b"TRL_SESSION_ID=s-00000008\0", false),
+            (b"X_TRL_SESSION_ID=s-00000007\0", false),
+            (b"A=TRL_SESSION_ID=s-00000007\0", false),
+            (b"TRL_SESSION_ID=s-0000000\0", false),
+            (b"", false),
+        ] {
+            assert_eq!(belongs(environment, &lost), meant, "{}", String::from_utf8_lossy(environment));
+        }
+    }
+}
