@@ -387,3 +387,17 @@ fn the_daemon_tells_about_itself() {
         (&json!(64), &json!(60.0), &json!(16_777_216))
     );
 }
+
+/// A method without a test here is one that nobody has seen work from outside.
+#[test]
+fn every_method_of_sessions_is_asked_for_by_some_test() {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let sources = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let text: String = sources.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()).collect();
+    let ours = |method: &str| ["session.", "exec.", "system."].iter().any(|kind| method.starts_with(kind));
+    let unseen: Vec<_> = trl_protocol::Request::METHODS
+        .iter()
+        .filter(|method| ours(method) && !text.contains(&format!("\"{method}\"")))
+        .collect();
+    assert!(unseen.is_empty(), "{unseen:?}");
+}

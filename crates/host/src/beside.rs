@@ -8,7 +8,7 @@ use trl_protocol::fault::{Code, Fault};
 
 use crate::exec::{Input, Output};
 use crate::host::{Host, output_pipe};
-use crate::shell::{Held, default_signals, dialect};
+use crate::shell::{Held, default_signals, dialect, text};
 
 impl Host {
     pub(crate) fn launch_beside(&mut self, number: u64) -> Result<(), Fault> {
@@ -35,10 +35,13 @@ impl Host {
             true => self.snapshot.definitions(&self.spec.env, |entry| dialect.guard(entry)),
             false => String::new(),
         };
-        let prelude = Held::new(prelude.as_bytes())?;
+        let prelude = Held::script(&prelude)?;
         let Some(exec) = self.execs.get_mut(&number) else { return Err(std::io::ErrorKind::NotFound.into()) };
         let (stdout, stdout_write) = output_pipe()?;
         let (stderr, stderr_write) = output_pipe()?;
+        for write in [&stdout_write, &stderr_write] {
+            rustix::io::ioctl_fionbio(write, false)?;
+        }
         let stdin = match &mut exec.input {
             Input::Empty | Input::Closed => Stdio::null(),
             Input::Whole(file) => {
@@ -47,15 +50,17 @@ impl Host {
             }
             Input::Open { read, .. } => read.take().map_or_else(Stdio::null, Stdio::from),
         };
-        let dir = exec.spec.working_dir.as_deref().unwrap_or(&self.cwd);
+        let dir = text::os(exec.spec.working_dir.as_deref().unwrap_or(&self.cwd));
+        let command = text::of(exec.spec.command.as_bytes());
+        let arguments = dialect.background_arguments(&command, &exec.spec.env, &prelude.path());
         let mut command = Command::new(&self.spec.shell_path);
         command
             .arg0(self.spec.shell.rsplit('/').next().unwrap_or_default())
-            .args(dialect.background_arguments(&exec.spec.command, &exec.spec.env, &prelude.path()))
+            .args(arguments.iter().map(|argument| text::os(argument)))
             .env_clear()
             .envs(&self.spec.env)
-            .env("PWD", dir)
-            .current_dir(dir)
+            .env("PWD", &dir)
+            .current_dir(&dir)
             .stdin(stdin)
             .stdout(Stdio::from(stdout_write))
             .stderr(Stdio::from(stderr_write));

@@ -18,10 +18,12 @@ use crate::host::{Host, Purpose, Settling, Stage, output_pipe, timestamp};
 use crate::outcome::End;
 use crate::shell::dialect::{Launch, Settle};
 use crate::shell::prompt::Report;
-use crate::shell::{Held, cwd_of, path_of, plain, umask_of};
+use crate::shell::{Held, cwd_of, path_of, plain, text, umask_of};
 
 /// How long the shell may take for a line of ours that runs no command.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// A command that takes longer can afford a more careful look at the shell.
+const PROMPT_DUE: Duration = Duration::from_millis(20);
 /// Commands that may wait to be entered into the shell's history.
 const UNRECORDED: usize = 200;
 
@@ -72,7 +74,7 @@ impl Host {
         let Some(shell) = &mut self.shell else { return Err(io::ErrorKind::NotConnected.into()) };
         let (stdout, stdout_write) = output_pipe()?;
         let (stderr, stderr_write) = output_pipe()?;
-        let text = Held::new(format!("{}\n", exec.spec.command).as_bytes())?;
+        let held = Held::new(format!("{}\n", exec.spec.command).as_bytes())?;
         let stdin = match &exec.input {
             Input::Empty | Input::Closed => "/dev/null".to_owned(),
             Input::Whole(file) => path_of(file),
@@ -80,8 +82,8 @@ impl Host {
             Input::Open { read: None, .. } => "/dev/null".to_owned(),
         };
         let line = shell.dialect.run_line(&Launch {
-            text: &exec.spec.command,
-            text_path: &text.path(),
+            text: &text::of(exec.spec.command.as_bytes()),
+            text_path: &held.path(),
             stdin: &stdin,
             stdout: &path_of(&stdout_write),
             stderr: &path_of(&stderr_write),
@@ -95,7 +97,9 @@ impl Host {
         exec.outputs = [(stdout, stdout_write), (stderr, stderr_write)]
             .map(|(read, hold)| Some(Output { read, hold: Some(hold), enlarged: false }));
         shell.control.send(&line)?;
-        exec.text = Some(text);
+        let by_prompt = shell.counts() && !shell.control.has_more();
+        self.watch_control_at = by_prompt.then(|| Instant::now() + PROMPT_DUE);
+        exec.text = Some(held);
         self.stage = Stage::Running(number);
         self.command_count += 1;
         self.mark_running(number, None);
@@ -117,6 +121,21 @@ impl Host {
         exec.started_at = Some(self.last_activity_at.clone());
     }
 
+    /// The shell has said something. A prompt behind a command is the end of it.
+    pub(crate) fn on_status(&mut self) {
+        let Some(shell) = &mut self.shell else { return };
+        shell.hear();
+        let stopping = |exec: &Exec| exec.running().is_none_or(|running| running.stopping.is_some());
+        if let Stage::Running(number) = &self.stage
+            && !self.execs.get(number).is_none_or(stopping)
+            && !shell.control.has_more()
+            && shell.has_come_back()
+        {
+            shell.control.free();
+            self.on_prompt();
+        }
+    }
+
     /// The shell's input is empty: it has done its line and asks for the next.
     pub(crate) fn on_control(&mut self) {
         let Some(shell) = &mut self.shell else { return };
@@ -131,6 +150,7 @@ impl Host {
         let Some(shell) = &mut self.shell else { return };
         let heard = shell.at_prompt();
         self.stage_deadline = None;
+        self.watch_control_at = None;
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Starting { restore, scripts, .. } => self.go_on_starting(restore, scripts),
             Stage::Running(exec) => self.on_command_over(exec, heard.report, &heard.noise, false),
@@ -149,7 +169,7 @@ impl Host {
             return self.settle(None, Purpose::Baseline, 0, false);
         }
         while let Some(script) = scripts.pop_front() {
-            let (Ok(held), Some(shell)) = (Held::new(script.as_bytes()), &self.shell) else { continue };
+            let (Ok(held), Some(shell)) = (Held::script(&script), &self.shell) else { continue };
             let line = shell.dialect.restore_line(&held.path());
             self.stage = Stage::Starting { restore: false, scripts, current: Some(held) };
             return self.say(Some(line));
@@ -165,11 +185,12 @@ impl Host {
     }
 
     fn on_command_over(&mut self, number: u64, report: Option<Report>, noise: &str, asked: bool) {
-        let Some(shell) = &self.shell else { return };
-        if self.is_engine_failure(noise) {
+        if !noise.is_empty() && self.is_engine_failure(noise) {
             self.run_in_new_shell(number);
             return;
         }
+        self.drain_outputs(number);
+        let Some(shell) = &self.shell else { return };
         match report {
             Some(report) => {
                 self.note_cwd(number, report.cwd);
@@ -258,7 +279,7 @@ impl Host {
             history: unrecorded
                 .iter()
                 .chain(exec.map(|exec| &exec.spec.command))
-                .map(String::as_str)
+                .map(|command| text::of(command.as_bytes()))
                 .collect(),
             cwd_back: exec.and_then(|exec| exec.spec.working_dir.as_ref()).map(|_| self.cwd.as_str()),
             env_back: exec.map(|exec| exec.spec.env.keys().map(String::as_str).collect()).unwrap_or_default(),
@@ -266,7 +287,7 @@ impl Host {
             prompt_back,
             status,
         });
-        let (Ok(script), Ok(dump)) = (Held::new(script.as_bytes()), Held::new(b"")) else {
+        let (Ok(script), Ok(dump)) = (Held::script(&script), Held::new(b"")) else {
             // Without descriptors there is no snapshot this time; the last one stays.
             self.stage = Stage::Idle;
             return;
@@ -280,7 +301,7 @@ impl Host {
         self.close_aftermath();
         let Some(shell) = &self.shell else { return };
         let dump = settling.dump.read().unwrap_or_default();
-        match shell.dialect.read_dump(&String::from_utf8_lossy(&dump)) {
+        match shell.dialect.read_dump(&text::of(&dump)) {
             Some(mut snapshot) => {
                 snapshot.umask = umask_of(shell.pid).unwrap_or_default();
                 match settling.purpose {
@@ -321,6 +342,9 @@ impl Host {
                 }
                 Some(Phase::Finished { .. }) | None => {}
             }
+        }
+        if self.watch_control_at.is_some_and(|at| at <= now) {
+            self.watch_control_at = None;
         }
         if self.stage_deadline.is_some_and(|at| at <= now) {
             self.on_stuck_shell();

@@ -8,6 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::pipe::PipeFlags;
 use trl_journal::{Caps, Journal};
 use trl_protocol::exec::Stream;
 use trl_protocol::fault::Fault;
@@ -20,7 +21,7 @@ use crate::link::{Link, Links};
 use crate::replacement::existing_dir;
 use crate::revival::Past;
 use crate::shell::snapshot::Snapshot;
-use crate::shell::{Held, Shell};
+use crate::shell::{Held, Shell, text};
 use crate::strays::Aftermath;
 use crate::streams::Subscription;
 use crate::timer::Timer;
@@ -85,6 +86,8 @@ pub(crate) struct Host {
     pub(crate) spec: SessionSpec,
     pub(crate) shell: Option<Shell>,
     pub(crate) stage: Stage,
+    /// When the control pipe is to be watched, if the shell's prompt has not come until then.
+    pub(crate) watch_control_at: Option<Instant>,
     /// When an engine line that is not a command must be done.
     pub(crate) stage_deadline: Option<Instant>,
     pub(crate) execs: BTreeMap<u64, Exec>,
@@ -193,6 +196,7 @@ impl Host {
         let now = Instant::now();
         Ok(Host {
             shell: Some(shell),
+            watch_control_at: None,
             stage_deadline: Some(now + crate::engine::PATIENCE),
             stage: Stage::Starting {
                 restore: past.snapshot.is_some(),
@@ -272,7 +276,7 @@ impl Host {
             // The shell's word before the news that it is back: both are read then.
             add(Source::Status, shell.status.as_fd(), PollFlags::IN);
             add(Source::Terminal, shell.terminal.as_fd(), PollFlags::IN);
-            if !shell.control.is_quiet() {
+            if !shell.control.is_quiet() && self.watch_control_at.is_none() {
                 add(Source::Control, shell.control.as_fd(), PollFlags::OUT);
             }
         }
@@ -321,11 +325,7 @@ impl Host {
             Source::Listener => self.accept(),
             Source::Link(id) => self.on_link(id, ready),
             Source::Control => self.on_control(),
-            Source::Status => {
-                if let Some(shell) = &mut self.shell {
-                    shell.hear();
-                }
-            }
+            Source::Status => self.on_status(),
             Source::Terminal => self.on_terminal(),
             Source::Output(number, stream) => self.on_output(number, stream),
             Source::Input(number) => self.feed(number),
@@ -346,6 +346,7 @@ impl Host {
         });
         let session = [
             self.stage_deadline,
+            self.watch_control_at,
             self.terminal_quiet_at,
             self.aftermath.as_ref().map(|aftermath| aftermath.next),
             self.ending.as_ref().map(|ending| ending.next),
@@ -459,7 +460,7 @@ impl Host {
             session_id: self.spec.session_id,
             name: self.spec.name.clone(),
             shell: self.spec.shell.clone(),
-            working_dir: self.cwd.clone(),
+            working_dir: text::shown(&self.cwd),
             state: if running.is_some() { SessionState::Running } else { SessionState::Idle },
             env_keys,
             created_at: self.created_at.clone(),
@@ -504,9 +505,8 @@ pub(crate) fn timestamp() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
-/// A pipe for one stream of a command: the host's end does not block.
+/// A pipe for one stream of a command. Neither end blocks: whoever is given the
+/// writing end by its path opens it anew, as it likes.
 pub(crate) fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    rustix::io::ioctl_fionbio(&read, true)?;
-    Ok((read, write))
+    Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?)
 }

@@ -11,7 +11,7 @@ use trl_protocol::wire::{FromHost, Mode};
 use crate::exec::{Input, Phase, Why, durations};
 use crate::host::{Host, timestamp};
 use crate::replacement::describe;
-use crate::shell::Held;
+use crate::shell::{Held, text};
 use crate::tree;
 
 impl Host {
@@ -24,9 +24,11 @@ impl Host {
         if !shell.dialect.may_hide_syntax_error() || status != self.last_status || status == SYNTAX_ERROR {
             return status;
         }
-        self.drain_outputs(number);
         let Some(exec) = self.execs.get(&number) else { return status };
         let total = exec.journal.total(Stream::Stderr);
+        if total == 0 {
+            return status;
+        }
         let mut tail = [0; 512];
         let from = total.saturating_sub(tail.len() as u64);
         let (_, read) = self.journal.read(&exec.journal, Stream::Stderr, from, &mut tail);
@@ -55,11 +57,8 @@ impl Host {
     pub(crate) fn finish(&mut self, number: u64, end: End) {
         self.drain_outputs(number);
         let session_note = self.shell_note.take();
-        let cwd = self.cwd.clone();
+        let cwd = text::shown(&self.cwd);
         let Some(exec) = self.execs.get_mut(&number) else { return };
-        for output in exec.outputs.iter_mut().flatten() {
-            output.hold = None;
-        }
         exec.input = Input::Closed;
         exec.text = None;
         // Of a command beside the shell, or of a shell that died: whatever is left goes with it.

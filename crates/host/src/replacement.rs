@@ -11,8 +11,8 @@ use crate::engine::PATIENCE;
 use crate::exec::Phase;
 use crate::host::{Host, Stage};
 use crate::outcome::End;
-use crate::shell::Shell;
 use crate::shell::snapshot::Snapshot;
+use crate::shell::{Shell, text};
 use crate::tree;
 
 impl Host {
@@ -86,7 +86,11 @@ impl Host {
                 let why = self.shell_note.take().unwrap_or_else(|| "the shell had ended".to_owned());
                 let mut note = format!("{why}; this command ran in a new shell with the restored state");
                 if let Some(gone) = lost_dir {
-                    note.push_str(&format!(" (its directory {gone} is gone, it is in {dir} now)"));
+                    note.push_str(&format!(
+                        " (its directory {} is gone, it is in {} now)",
+                        text::shown(&gone),
+                        text::shown(&dir)
+                    ));
                 }
                 self.shell_note = Some(note);
                 self.cwd = dir;
@@ -145,7 +149,7 @@ impl Host {
 
 /// The directory, or the nearest place that exists, and the one that is gone.
 pub(crate) fn existing_dir(dir: &str, env: &BTreeMap<String, String>) -> (String, Option<String>) {
-    let exists = |dir: &str| std::fs::metadata(dir).is_ok_and(|meta| meta.is_dir());
+    let exists = |dir: &str| std::fs::metadata(text::os(dir)).is_ok_and(|meta| meta.is_dir());
     if exists(dir) {
         return (dir.to_owned(), None);
     }

@@ -1,5 +1,6 @@
 //! What daemons ask, one answer each.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use crate::engine::open_input;
 use crate::exec::{Exec, Input, Phase, Requester, Why};
 use crate::host::{Host, Stage, timestamp};
 use crate::outcome::End;
+use crate::shell::text;
 use crate::streams::Subscription;
 
 /// Ids of writes that are remembered per command.
@@ -102,6 +104,11 @@ impl Host {
         }
         if run.tty {
             return Err(Fault::invalid("commands on a terminal (`tty`) are not in this version"));
+        }
+        for value in run.env.values_mut().chain(&mut run.working_dir) {
+            if let Cow::Owned(escaped) = text::of(value.as_bytes()) {
+                *value = escaped;
+            }
         }
         if let Some(dir) = &mut run.working_dir {
             if !dir.is_empty() && !dir.starts_with('/') {
@@ -391,11 +398,14 @@ impl Host {
 }
 
 fn check_dir(dir: &str) -> Result<(), Fault> {
-    let problem = match std::fs::metadata(dir) {
+    let problem = match std::fs::metadata(text::os(dir)) {
         Ok(meta) if meta.is_dir() => return Ok(()),
         Ok(_) => "is not a directory".to_owned(),
         Err(error) => format!("cannot be used: {error}"),
     };
-    let fault = Fault::invalid(format!("param `working_dir`: {dir:?} {problem}; the command did not run"));
+    let fault = Fault::invalid(format!(
+        "param `working_dir`: {:?} {problem}; the command did not run",
+        text::shown(dir)
+    ));
     Err(fault.with_details(serde_json::json!({ "field": "working_dir" })))
 }

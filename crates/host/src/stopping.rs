@@ -46,6 +46,7 @@ impl Host {
             return;
         };
         let shell = self.shell.as_ref().filter(|_| beside.is_none()).map(|shell| shell.pid);
+        self.watch_control_at = None;
         let mut job = if waning { Vec::new() } else { self.job(beside).processes };
         let Some(running) = self.execs.get_mut(&number).and_then(Exec::running_mut) else { return };
         let stopping = running.stopping.get_or_insert_with(|| {

@@ -14,6 +14,8 @@ use crate::shell::prompt;
 /// A terminal that is silent for this long after a prompt is waiting for an answer.
 const PROMPT_QUIET: Duration = Duration::from_millis(150);
 const TERMINAL_BYTES: usize = 4096;
+/// As much as a pipe ever holds.
+const PIPE_BYTES: usize = 1024 * 1024;
 /// One data frame.
 const CHUNK: usize = 128 * 1024;
 /// A listener that the command waits for may lag the ring by all but this much.
@@ -75,7 +77,7 @@ impl Host {
         {
             output.enlarged = true;
             // Refused for users with many pipes; it only costs speed.
-            rustix::pipe::fcntl_setpipe_size(&output.read, 1024 * 1024).ok();
+            rustix::pipe::fcntl_setpipe_size(&output.read, PIPE_BYTES).ok();
         }
         for index in 0..self.subscriptions.len() {
             let subscription = &mut self.subscriptions[index];
@@ -155,28 +157,28 @@ impl Host {
         }
     }
 
-    /// Everything that is in the pipes now, and not what a background child writes from here on.
+    /// Everything that is in the pipes now, and not what a background child writes from
+    /// here on. A pipe that nobody else holds is done with.
     pub(crate) fn drain_outputs(&mut self, number: u64) {
         for stream in Stream::BOTH {
-            let Some(output) = self.execs.get(&number).and_then(|exec| exec.outputs[stream.index()].as_ref())
-            else {
-                continue;
-            };
-            let mut left = rustix::io::ioctl_fionread(&output.read).unwrap_or(0);
+            let mut left = PIPE_BYTES;
             while left > 0 {
+                let Some(exec) = self.execs.get_mut(&number) else { return };
+                let Some(output) = &mut exec.outputs[stream.index()] else { break };
+                output.hold = None;
                 let mut buffer = std::mem::take(&mut self.buffer);
-                let want = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-                let read =
-                    match self.execs.get(&number).and_then(|exec| exec.outputs[stream.index()].as_ref()) {
-                        Some(output) => rustix::io::read(&output.read, &mut buffer[..want]).unwrap_or(0),
-                        None => 0,
-                    };
-                self.take_output(number, stream, &buffer[..read]);
-                self.buffer = buffer;
-                if read == 0 {
-                    break;
+                let read = rustix::io::read(&output.read, &mut buffer);
+                match read {
+                    Ok(0) => exec.outputs[stream.index()] = None,
+                    Ok(read) => self.take_output(number, stream, &buffer[..read]),
+                    Err(_) => {}
                 }
-                left -= read as u64;
+                self.buffer = buffer;
+                match read {
+                    Ok(read) if read > 0 => left = left.saturating_sub(read),
+                    Err(rustix::io::Errno::INTR) => {}
+                    _ => break,
+                }
             }
         }
     }

@@ -36,7 +36,7 @@ impl Dialect for Bash {
     fn init_line(&self, nonce: &str) -> String {
         let opening = super::prompt::opening(nonce);
         format!(
-            " PS1='{opening}$?;$-;${{PWD-}}\x07' PS2=; \\set +o history; \\unset HISTFILE; \\history -c\n"
+            " PS1='{opening}$?;$-;\\#;${{PWD-}}\x07' PS2=; \\set +o history; \\unset HISTFILE; \\history -c\n"
         )
     }
 
@@ -53,7 +53,7 @@ impl Dialect for Bash {
 
     fn query_line(&self, nonce: &str) -> String {
         let opening = super::prompt::opening(nonce);
-        format!(" {SAVED_PROMPT}=$PS1 PS1='{opening}'\"$?\"';$-;${{PWD-}}\x07'\n")
+        format!(" {SAVED_PROMPT}=$PS1 PS1='{opening}'\"$?\"';$-;\\#;${{PWD-}}\x07'\n")
     }
 
     fn settle_script(&self, settle: &Settle<'_>) -> String {

@@ -7,6 +7,9 @@
 //! finished the line, printed its prompt and asked for more. That is an event of
 //! the kernel, not of the shell's cooperation: no hook, trap or option of the
 //! user's can suppress it.
+//!
+//! Usually it is not needed: the prompt, if it is ours, says the same and costs the
+//! host one wake-up instead of three. The pipe is watched when no prompt has come.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -50,6 +53,16 @@ impl Control {
         matches!(self.state, State::Free | State::Deaf)
     }
 
+    /// Whether the line was too long for the pipe.
+    pub fn has_more(&self) -> bool {
+        matches!(&self.state, State::Line { rest } if !rest.is_empty())
+    }
+
+    /// The shell has said itself that it is back; a blank that it has not read yet does no harm.
+    pub fn free(&mut self) {
+        self.state = State::Free;
+    }
+
     /// The shell does not read its input any more; its end will be an event of its own.
     pub fn give_up(&mut self) {
         self.state = State::Deaf;
@@ -57,7 +70,7 @@ impl Control {
 
     /// Hands a line to the shell. Only while it is free.
     pub fn send(&mut self, line: &str) -> io::Result<()> {
-        self.state = State::Line { rest: line.as_bytes().to_vec() };
+        self.state = State::Line { rest: super::text::bytes(line).into_owned() };
         self.write_on().map(drop)
     }
 

@@ -4,6 +4,7 @@
 //! state); a dialect knows the words. Every line begins with a space and quotes
 //! its first word, so that no alias applies and no history keeps it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use trl_protocol::wire;
@@ -30,7 +31,7 @@ pub struct Launch<'a> {
 #[derive(Debug)]
 pub struct Settle<'a> {
     /// Texts that are to be in the history, oldest first.
-    pub history: Vec<&'a str>,
+    pub history: Vec<Cow<'a, str>>,
     pub cwd_back: Option<&'a str>,
     pub env_back: BTreeSet<&'a str>,
     pub state: &'a Snapshot,

@@ -13,6 +13,7 @@ pub mod prompt;
 pub mod quote;
 mod sh;
 pub mod snapshot;
+pub mod text;
 mod zsh;
 
 use std::ffi::CString;
@@ -44,6 +45,8 @@ pub struct Shell {
     pub terminal: OwnedFd,
     nonce: String,
     heard: Vec<u8>,
+    /// The count that its last prompt told.
+    count: Option<String>,
 }
 
 impl Shell {
@@ -61,8 +64,8 @@ impl Shell {
             .args(dialect.arguments(spec.rc))
             .env_clear()
             .envs(&spec.env)
-            .env("PWD", dir)
-            .current_dir(dir)
+            .env("PWD", text::os(dir))
+            .current_dir(text::os(dir))
             .stdin(Stdio::from(stdin))
             .stdout(Stdio::from(slave))
             .stderr(Stdio::from(stderr));
@@ -73,7 +76,16 @@ impl Shell {
         unsafe { command.pre_exec(become_session_leader) };
         let child = command.spawn()?;
         let pid = Pid::from_child(&child);
-        let mut shell = Shell { pid, dialect, control, status, terminal, nonce: nonce()?, heard: Vec::new() };
+        let mut shell = Shell {
+            pid,
+            dialect,
+            control,
+            status,
+            terminal,
+            nonce: nonce()?,
+            heard: Vec::new(),
+            count: None,
+        };
         let init = shell.dialect.init_line(&shell.nonce);
         shell.control.send(&init)?;
         Ok(shell)
@@ -87,13 +99,13 @@ impl Shell {
     pub fn hear(&mut self) {
         let mut buffer = [0; 4096];
         while let Ok(read) = rustix::io::read(&self.status, &mut buffer) {
-            if read == 0 {
-                break;
-            }
             self.heard.extend_from_slice(&buffer[..read]);
             if self.heard.len() > STATUS_BYTES {
                 let excess = self.heard.len() - STATUS_BYTES / 2;
                 self.heard.drain(..excess);
+            }
+            if read < buffer.len() {
+                break;
             }
         }
     }
@@ -103,7 +115,20 @@ impl Shell {
         self.hear();
         let heard = prompt::listen(&self.heard, &self.nonce);
         self.heard.clear();
+        self.count =
+            heard.report.as_ref().map(|report| report.count.clone()).filter(|count| !count.is_empty());
         heard
+    }
+
+    /// Whether its prompt tells how far it has come, as it did the last time.
+    pub fn counts(&self) -> bool {
+        self.count.is_some()
+    }
+
+    /// Whether it has printed a prompt since, for a line that it has taken since.
+    pub fn has_come_back(&self) -> bool {
+        let report = prompt::listen(&self.heard, &self.nonce).report;
+        report.is_some_and(|report| !report.count.is_empty() && Some(report.count) != self.count)
     }
 }
 
@@ -167,6 +192,11 @@ impl Held {
         Ok(Held { fd })
     }
 
+    /// A script of the engine's, for the shell to read.
+    pub fn script(script: &str) -> io::Result<Held> {
+        Held::new(&text::bytes(script))
+    }
+
     pub fn path(&self) -> String {
         path_of(&self.fd)
     }
@@ -201,5 +231,5 @@ pub fn umask_of(pid: Pid) -> Option<String> {
 /// The directory that a process is in, when it does not tell.
 pub fn cwd_of(pid: Pid) -> Option<String> {
     let link = std::fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero())).ok()?;
-    link.into_os_string().into_string().ok()
+    Some(text::of(link.as_os_str().as_encoded_bytes()).into_owned())
 }

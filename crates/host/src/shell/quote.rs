@@ -22,7 +22,7 @@ pub fn single(text: &str) -> String {
 pub fn ansi(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8 + 3);
     out.push_str("$'");
-    for byte in text.bytes() {
+    for &byte in super::text::bytes(text).iter() {
         match byte {
             b'\n' => out.push_str("\\n"),
             b'\\' => out.push_str("\\\\"),

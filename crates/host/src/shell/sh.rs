@@ -27,7 +27,7 @@ impl Dialect for Sh {
 
     fn init_line(&self, nonce: &str) -> String {
         let opening = super::prompt::opening(nonce);
-        format!(" PS2= PS1='{opening}$?;$-;${{PWD-}}\x07'; \\unset ENV\n")
+        format!(" PS2= PS1='{opening}$?;$-;;${{PWD-}}\x07'; \\unset ENV\n")
     }
 
     fn run_line(&self, launch: &Launch<'_>) -> String {
@@ -44,7 +44,7 @@ impl Dialect for Sh {
 
     fn query_line(&self, nonce: &str) -> String {
         let opening = super::prompt::opening(nonce);
-        format!(" {SAVED_PROMPT}=$PS1 PS1='{opening}'\"$?\"';$-;${{PWD-}}\x07'\n")
+        format!(" {SAVED_PROMPT}=$PS1 PS1='{opening}'\"$?\"';$-;;${{PWD-}}\x07'\n")
     }
 
     fn settle_script(&self, settle: &Settle<'_>) -> String {

@@ -48,7 +48,7 @@ impl Dialect for Zsh {
 
     fn init_line(&self, nonce: &str) -> String {
         format!(
-            " \\unsetopt promptsp promptcr checkjobs hup; \\setopt rmstarsilent; HISTSIZE=1000 PS2= RPS1= PS1=$'\\e_trl;{nonce};%?;;%/\\a'\n"
+            " \\unsetopt promptsp promptcr checkjobs hup; \\setopt rmstarsilent; HISTSIZE=1000 PS2= RPS1= PS1=$'\\e_trl;{nonce};%?;;%i;%/\\a'\n"
         )
     }
 
@@ -89,7 +89,7 @@ impl Dialect for Zsh {
     }
 
     fn query_line(&self, nonce: &str) -> String {
-        format!(" {SAVED_PROMPT}=$PS1 PS1=$'\\e_trl;{nonce};'\"$?\"$';;%/\\a'\n")
+        format!(" {SAVED_PROMPT}=$PS1 PS1=$'\\e_trl;{nonce};'\"$?\"$';;%i;%/\\a'\n")
     }
 
     fn settle_script(&self, settle: &Settle<'_>) -> String {
