@@ -189,8 +189,8 @@ fn bad_settings_name_the_place_and_the_remedy() {
         assert!(stderr(&output).contains(expected), "{output:?}");
     }
     let output = home.trl(&["--http", "127.0.0.1:0"]);
-    assert_eq!(output.status.code(), Some(64));
-    assert!(stderr(&output).contains("not in this build yet"), "{output:?}");
+    assert_eq!(output.status.code(), Some(78));
+    assert!(stderr(&output).contains("TRL_AUTH_TOKEN"), "{output:?}");
 }
 
 #[test]
