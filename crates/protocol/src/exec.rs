@@ -142,6 +142,21 @@ pub struct CancelParams {
     pub signal: Option<SignalName>,
 }
 
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BindParams {
+    pub exec_id: String,
+    /// False lets it go, whichever connection it was bound to.
+    #[serde(default = "crate::session::yes")]
+    pub bound: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Bound {
+    pub exec_id: ExecId,
+    pub bound: bool,
+}
+
 /// A signal as people write it: by name, with or without `SIG`, or by number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]

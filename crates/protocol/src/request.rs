@@ -48,6 +48,7 @@ requests! {
     SessionInfo(session::SessionParams) -> session::SessionInfo = "session.info";
     SessionDestroy(session::DestroyParams) -> session::Destroyed = "session.destroy";
     SessionRestart(session::SessionParams) -> session::Restarted = "session.restart";
+    SessionBind(session::BindParams) -> session::Bound = "session.bind";
     ExecRun(exec::RunParams) -> exec::RunReply = "exec.run";
     ExecStream(exec::RunParams) -> exec::StreamReply = "exec.stream";
     ExecStart(exec::RunParams) -> exec::Started = "exec.start";
@@ -55,6 +56,7 @@ requests! {
     ExecOutput(exec::OutputParams) -> exec::OutputReply = "exec.output";
     ExecWrite(exec::WriteParams) -> exec::Written = "exec.write";
     ExecCancel(exec::CancelParams) -> exec::Cancelled = "exec.cancel";
+    ExecBind(exec::BindParams) -> exec::Bound = "exec.bind";
     ExecList(exec::ListParams) -> exec::ExecList = "exec.list";
     ExecInfo(exec::ExecParams) -> exec::ExecInfo = "exec.info";
     SystemPing(system::NoParams) -> system::Pong = "system.ping";

@@ -72,6 +72,26 @@ pub struct DestroyParams {
     pub force: bool,
 }
 
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BindParams {
+    /// A session's id or name.
+    pub session_id: String,
+    /// False lets it go, whichever connection it was bound to.
+    #[serde(default = "yes")]
+    pub bound: bool,
+}
+
+pub(crate) fn yes() -> bool {
+    true
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Bound {
+    pub session_id: SessionId,
+    pub bound: bool,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionState {

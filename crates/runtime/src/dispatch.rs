@@ -50,6 +50,9 @@ impl Runtime {
             Request::SessionRestart(params) => {
                 session::restart::perform(runtime, &params).await.map(Reply::Restarted)
             }
+            Request::SessionBind(params) => {
+                session::bind::perform(runtime, &params, caller).map(Reply::SessionBound)
+            }
             Request::ExecRun(params) => {
                 exec::run::perform(runtime, params, caller).await.map(Box::new).map(Reply::Ran)
             }
@@ -69,6 +72,7 @@ impl Runtime {
             Request::ExecCancel(params) => {
                 exec::cancel::perform(runtime, &params).await.map(Reply::Cancelled)
             }
+            Request::ExecBind(params) => exec::bind::perform(runtime, &params, caller).map(Reply::ExecBound),
             Request::ExecList(params) => exec::list::perform(runtime, &params).await.map(Reply::Execs),
             Request::ExecInfo(params) => {
                 exec::info::perform(runtime, &params).await.map(Box::new).map(Reply::Exec)

@@ -8,6 +8,7 @@
 
 mod adoption;
 mod birth;
+mod bonds;
 mod caller;
 mod config;
 mod dispatch;

@@ -8,9 +8,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use trl_protocol::session::SessionInfo;
+use trl_protocol::exec::CancelParams;
+use trl_protocol::session::{DestroyParams, SessionInfo};
 use trl_protocol::{Code, Fault, SessionId};
 
+use crate::bonds::{Bond, Bonds};
+use crate::caller::Caller;
 use crate::config::Config;
 use crate::host_process::HostProcess;
 use crate::link::{End, GreetError, Greeted, Greeting, Line, Link};
@@ -54,6 +57,7 @@ pub(crate) struct Inner {
     pub(crate) started: Instant,
     pub(crate) commands: AtomicU64,
     pub(crate) mailroom: Mailroom,
+    bonds: Bonds,
     connections: AtomicUsize,
     connection_ids: AtomicU64,
     stop: watch::Sender<Option<Stop>>,
@@ -75,6 +79,7 @@ impl Runtime {
         let runtime = Runtime(Arc::new(Inner {
             registry: Arc::new(Registry::new(config.max_sessions)),
             mailroom: Mailroom::new(config.mail_dir.clone(), config.host_program.clone()),
+            bonds: Bonds::default(),
             config,
             started: Instant::now(),
             commands: AtomicU64::new(0),
@@ -160,8 +165,9 @@ impl Connected {
     }
 
     /// The client is gone, and whatever it asked from now on would know so: the agent that
-    /// it spoke for is no longer there through it.
+    /// it spoke for is no longer there through it, and what was bound to it ends.
     pub async fn over(self) {
+        self.inner.cut(self.id);
         self.inner.mailroom.connection_closed(self.id).await;
     }
 }
@@ -184,6 +190,45 @@ impl Inner {
             current.get_or_insert(stop);
             first
         });
+    }
+
+    /// Binds something to the caller's connection, or lets it go.
+    pub(crate) fn bind(self: &Arc<Self>, bond: Bond, bound: bool, caller: &Caller) -> Result<(), Fault> {
+        self.bonds.set(bond, bound, caller)?;
+        // Whoever left meanwhile has had its bonds cut already.
+        if let Some(connection) = caller.connection.filter(|_| bound && caller.is_gone()) {
+            self.cut(connection);
+        }
+        Ok(())
+    }
+
+    /// Ends what was bound to a connection that is over.
+    fn cut(self: &Arc<Self>, connection: u64) {
+        let bonds = self.bonds.cut(connection);
+        // The daemon closed it, not the client: what ends with the daemon is decided elsewhere.
+        if self.check_open().is_err() {
+            return;
+        }
+        for bond in bonds {
+            tokio::spawn(Arc::clone(self).end_bound(bond));
+        }
+    }
+
+    async fn end_bound(self: Arc<Self>, bond: Bond) {
+        let ended = match bond {
+            Bond::Session(id) => {
+                let params = DestroyParams { session_id: id.to_string(), force: false };
+                ops::session::destroy::perform(&self, &params).await.map(drop)
+            }
+            Bond::Exec(id) => {
+                let params = CancelParams { session_id: None, exec_id: Some(id.to_string()), signal: None };
+                ops::exec::cancel::perform(&self, &params).await.map(drop)
+            }
+        };
+        match ended {
+            Ok(()) => tracing::info!(?bond, "its client is gone: ended"),
+            Err(fault) => tracing::debug!(?bond, code = %fault.code, "its client is gone, and so is it"),
+        }
     }
 
     /// Resolves when the daemon is about to end.

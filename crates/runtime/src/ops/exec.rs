@@ -1,6 +1,7 @@
 //! `exec.…`
 
 pub(crate) mod attach;
+pub(crate) mod bind;
 pub(crate) mod cancel;
 pub(crate) mod info;
 pub(crate) mod list;

@@ -1,5 +1,6 @@
 //! `session.…`
 
+pub(crate) mod bind;
 pub(crate) mod create;
 pub(crate) mod destroy;
 pub(crate) mod info;

@@ -1,0 +1,16 @@
+//! `session.bind`: the session ends with the connection that asks.
+
+use std::sync::Arc;
+
+use trl_protocol::Fault;
+use trl_protocol::session::{BindParams, Bound};
+
+use crate::bonds::Bond;
+use crate::caller::Caller;
+use crate::runtime::Inner;
+
+pub(crate) fn perform(runtime: &Arc<Inner>, params: &BindParams, caller: &Caller) -> Result<Bound, Fault> {
+    let session_id = runtime.registry.living(&params.session_id)?.id;
+    runtime.bind(Bond::Session(session_id), params.bound, caller)?;
+    Ok(Bound { session_id, bound: params.bound })
+}
