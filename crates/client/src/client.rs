@@ -1,11 +1,14 @@
 //! A handle on a daemon: asks one thing at a time per connection, over as many as it takes.
 
+use std::fmt;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::net::UnixStream;
 use trl_protocol::Code;
 use trl_protocol::exec::{
     AttachParams, CancelParams, Cancelled, ExecInfo, ExecList, ExecParams, ListParams, OutputParams,
@@ -43,9 +46,28 @@ const REPEATABLE: &[&str] = &[
     "agent.sessions",
 ];
 
+/// How to a daemon.
+enum Way {
+    Socket(Options),
+    /// To one in this very process.
+    Within(Box<Connector>),
+}
+
+/// Makes a stream whose other end is served.
+type Connector = dyn Fn() -> io::Result<UnixStream> + Send + Sync;
+
+impl fmt::Debug for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Way::Socket(options) => options.fmt(f),
+            Way::Within(_) => f.write_str("Within"),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct Client {
-    options: Options,
+    way: Way,
     idle: Mutex<Vec<Connection>>,
     id_prefix: u32,
     id_counter: AtomicU64,
@@ -54,15 +76,24 @@ pub struct Client {
 impl Client {
     /// Finds the daemon, or starts one if `options` tell how.
     pub async fn connect(options: Options) -> Result<Client> {
-        let client = Client {
-            options,
-            idle: Mutex::new(Vec::new()),
-            id_prefix: getrandom::u32().unwrap_or_else(|_| std::process::id()),
-            id_counter: AtomicU64::new(1),
-        };
+        let client = Client::by(Way::Socket(options));
         let connection = client.open().await?;
         client.keep(connection);
         Ok(client)
+    }
+
+    /// A client of a daemon in this process: `connect` makes streams whose other end it serves.
+    pub fn within(connect: impl Fn() -> io::Result<UnixStream> + Send + Sync + 'static) -> Client {
+        Client::by(Way::Within(Box::new(connect)))
+    }
+
+    fn by(way: Way) -> Client {
+        Client {
+            way,
+            idle: Mutex::new(Vec::new()),
+            id_prefix: getrandom::u32().unwrap_or_else(|_| std::process::id()),
+            id_counter: AtomicU64::new(1),
+        }
     }
 
     /// Asks one thing and waits for its one answer.
@@ -133,18 +164,23 @@ impl Client {
     }
 
     pub(crate) fn may_start(&self) -> bool {
-        self.options.start.is_some()
+        matches!(&self.way, Way::Socket(Options { start: Some(_), .. }))
     }
 
     /// A new connection, to a new daemon if need be.
     pub(crate) async fn open(&self) -> Result<Connection> {
-        match (Connection::open(&self.options.socket).await, &self.options.start) {
-            (Err(Error::NoDaemon { .. }), Some(start)) => start::connect(&self.options.socket, start).await,
+        let Options { socket, start } = match &self.way {
+            Way::Socket(options) => options,
+            Way::Within(connect) => return connect().map(Connection::over).map_err(Error::Within),
+        };
+        match (Connection::open(socket).await, start) {
+            (Err(Error::NoDaemon { .. }), Some(start)) => start::connect(socket, start).await,
             (other, _) => other,
         }
     }
 
-    async fn take(&self) -> Result<Connection> {
+    /// A connection that nobody uses, else a new one.
+    pub(crate) async fn take(&self) -> Result<Connection> {
         while let Some(connection) = self.pop_idle() {
             if connection.is_fresh() {
                 return Ok(connection);
@@ -157,7 +193,7 @@ impl Client {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    fn keep(&self, connection: Connection) {
+    pub(crate) fn keep(&self, connection: Connection) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < KEPT_IDLE {
             idle.push(connection);

@@ -45,8 +45,13 @@ impl Connection {
             }
             _ => Error::Connect { socket: socket.to_owned(), source },
         })?;
+        Ok(Connection::over(stream))
+    }
+
+    /// Of a stream that leads to a daemon, however that came about.
+    pub(crate) fn over(stream: UnixStream) -> Connection {
         let (reader, writer) = stream.into_split();
-        Ok(Connection { reader: BufReader::with_capacity(READ_BUFFER, reader), writer, line: Vec::new() })
+        Connection { reader: BufReader::with_capacity(READ_BUFFER, reader), writer, line: Vec::new() }
     }
 
     /// After an error the daemon has not seen the line whole, so it did nothing.

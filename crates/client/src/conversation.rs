@@ -1,7 +1,7 @@
 //! Requests that belong together: one connection for all of them, one after the other.
 //!
-//! What a daemon remembers of a connection (which agent it speaks for) holds only here;
-//! so nothing is repeated on another one when the connection is cut.
+//! What a daemon remembers of a connection (which agent it speaks for, what ends with it)
+//! holds only here; so nothing is repeated on another one when the connection is cut.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -34,5 +34,25 @@ impl<'c> Conversation<'c> {
             Ok(answer) => serde_json::from_str(&answer?).map_err(unreadable),
             Err(_) => Err(Error::Lost { method: method.to_owned() }),
         }
+    }
+
+    /// Leaves the connection as it is, to be taken up again.
+    pub fn pause(self) -> Held {
+        Held(self.connection)
+    }
+}
+
+/// A conversation that nobody speaks in: what hangs on its connection stays while this does.
+#[derive(Debug)]
+pub struct Held(Connection);
+
+impl Held {
+    /// False once the daemon has closed the connection.
+    pub fn is_open(&self) -> bool {
+        self.0.is_fresh()
+    }
+
+    pub fn resume(self, client: &Client) -> Conversation<'_> {
+        Conversation { client, connection: self.0 }
     }
 }

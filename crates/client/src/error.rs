@@ -22,6 +22,8 @@ pub enum Error {
     PathTooLong { socket: PathBuf, limit: usize },
     #[error("cannot connect to {}: {source}", socket.display())]
     Connect { socket: PathBuf, source: io::Error },
+    #[error("no connection within this process: {0}")]
+    Within(io::Error),
     #[error("the daemon did not start: {message}")]
     NotStarted { message: String, help: Option<String> },
     /// It may or may not have been done; it is not repeated.
@@ -44,6 +46,7 @@ impl Error {
                 "the socket belongs to another user; choose your own with --socket or TRL_HOME".to_owned(),
             ),
             Error::Connect { .. } => Some("`trl doctor` looks at what may be wrong".to_owned()),
+            Error::Within(_) => None,
             Error::NotStarted { help, .. } => help.clone(),
             Error::Lost { .. } => {
                 Some("it may have been done all the same: `trl ls` and `trl info SESSION` tell".to_owned())

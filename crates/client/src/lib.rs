@@ -18,7 +18,7 @@ mod stream;
 
 pub use client::Client;
 pub use connection::MAX_SOCKET_PATH;
-pub use conversation::Conversation;
+pub use conversation::{Conversation, Held};
 pub use error::{Error, Result};
 pub use message::Event;
 pub use options::{Options, Start};

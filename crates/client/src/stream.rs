@@ -27,7 +27,8 @@ pub enum Step {
 #[derive(Debug)]
 pub struct ExecStream<'c> {
     client: &'c Client,
-    connection: Connection,
+    /// Given back to the client with the end of the stream.
+    connection: Option<Connection>,
     asked: Asked,
     exec_id: Option<ExecId>,
     heard: [u64; 2],
@@ -60,7 +61,7 @@ impl Asked {
 
     async fn send(&self, client: &Client) -> Result<Connection> {
         for _ in 0..FRUITLESS {
-            let mut connection = client.open().await?;
+            let mut connection = client.take().await?;
             if connection.send(&self.line).await.is_ok() {
                 return Ok(connection);
             }
@@ -97,7 +98,7 @@ impl<'c> ExecStream<'c> {
         heard: [u64; 2],
     ) -> Result<ExecStream<'c>> {
         let connection = asked.send(client).await?;
-        Ok(ExecStream { client, connection, asked, exec_id, heard, fruitless: 0 })
+        Ok(ExecStream { client, connection: Some(connection), asked, exec_id, heard, fruitless: 0 })
     }
 
     /// The command's id, once the daemon has told it.
@@ -113,13 +114,20 @@ impl<'c> ExecStream<'c> {
             match self.read().await? {
                 Read::Step(step) => {
                     self.fruitless = 0;
+                    if let Step::Done(_) = step
+                        && let Some(connection) = self.connection.take()
+                    {
+                        self.client.keep(connection);
+                    }
                     return Ok(step);
                 }
                 Read::Skip => {}
                 Read::Cut(ended) => self.resume(ended).await?,
                 Read::Leaving => {
                     // Its socket still accepts; the end of this connection is the sign that it is gone.
-                    while self.connection.next_line().await.is_ok() {}
+                    if let Some(connection) = &mut self.connection {
+                        while connection.next_line().await.is_ok() {}
+                    }
                     self.resume(Ended::Unread).await?;
                 }
             }
@@ -128,7 +136,8 @@ impl<'c> ExecStream<'c> {
 
     async fn read(&mut self) -> Result<Read> {
         let asked = &self.asked;
-        let line = match self.connection.next_line().await {
+        let Some(connection) = &mut self.connection else { return Err(asked.lost()) };
+        let line = match connection.next_line().await {
             Ok(line) => line,
             Err(ended) => return Ok(Read::Cut(ended)),
         };
@@ -201,7 +210,7 @@ impl<'c> ExecStream<'c> {
             None if ended == Ended::Unread => {}
             None => return Err(self.asked.lost()),
         }
-        self.connection = self.asked.send(self.client).await?;
+        self.connection = Some(self.asked.send(self.client).await?);
         Ok(())
     }
 }

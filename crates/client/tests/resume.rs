@@ -70,9 +70,8 @@ fn listener() -> (tempfile::TempDir, std::path::PathBuf, UnixListener) {
 #[tokio::test]
 async fn a_cut_stream_goes_on_without_gap_or_repeat() {
     let (_dir, socket, listener) = listener();
-    let (client, _idle) = client(&socket, &listener).await;
+    let (client, mut first) = client(&socket, &listener).await;
     let daemon = async {
-        let mut first = Side::accept(&listener).await;
         let request = first.request().await;
         assert_eq!(
             (&request["method"], &request["params"]["encoding"]),
@@ -121,10 +120,10 @@ async fn a_cut_stream_goes_on_without_gap_or_repeat() {
 #[tokio::test]
 async fn a_command_that_may_have_run_is_not_sent_again() {
     let (_dir, socket, listener) = listener();
-    let (client, _idle) = client(&socket, &listener).await;
+    let (client, mut first) = client(&socket, &listener).await;
     let daemon = async {
-        let mut first = Side::accept(&listener).await;
         first.request().await;
+        drop(first);
     };
     let hear = async {
         let mut stream = client.stream(&params()).await.unwrap();
@@ -179,9 +178,8 @@ async fn a_fault_is_the_daemons_answer_and_ids_differ() {
 #[tokio::test]
 async fn attach_reports_what_is_no_longer_kept() {
     let (_dir, socket, listener) = listener();
-    let (client, _idle) = client(&socket, &listener).await;
+    let (client, mut side) = client(&socket, &listener).await;
     let daemon = async {
-        let mut side = Side::accept(&listener).await;
         let id = side.request().await["id"].clone();
         side.say(json!({"id": id, "event": "gap", "data": {"stream": "stdout", "from": 0, "to": 5}})).await;
         side.say(output(&id, "Zg==", 5)).await;
