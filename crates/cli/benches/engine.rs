@@ -21,6 +21,7 @@ use trl_testkit::{Daemon, process};
 
 use measured::bare::{BareBash, pipeline, spawn_and_wait};
 use measured::crowd::Crowd;
+use measured::mcp::Mcp;
 use measured::samples::{Samples, in_turns};
 use measured::table::{Bound, Row, Table, Unit};
 use measured::wire::{Session, Wire};
@@ -116,6 +117,16 @@ fn latencies(options: Options, daemon: &Daemon, table: &mut Table) {
     let (ours, floor) =
         in_turns(rounds, 20, Session::create(wire()).timed_first_byte("echo x"), || bare.timed("echo x"));
     table.push(Row::latency("first byte of a stream", &ours).beside("living bare bash", &floor));
+
+    let mut command = daemon.client();
+    command.arg("mcp");
+    let (ours, floor) =
+        in_turns(rounds, 20, Mcp::start(command).timed_run(":"), Session::create(wire()).timed_run(":"));
+    table.push(
+        Row::latency("no-op `:` as an MCP tool, stdio", &ours)
+            .beside("the same over the Unix socket", &floor)
+            .within(Bound::AtMost(2.0)),
+    );
 }
 
 /// Creates a session and runs a command in it; its end is not in the time.

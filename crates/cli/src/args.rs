@@ -10,8 +10,8 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::config::{Flags, Key};
 use crate::verbs::{
-    agent, cancel, completions, confine, contacts, doctor, envelope, inbox, info, kill, logs, ls, man, reply,
-    restart, run, send, send_input, sent, serve, sh, shutdown, version,
+    agent, cancel, completions, confine, contacts, doctor, envelope, inbox, info, kill, logs, ls, man, mcp,
+    reply, restart, run, send, send_input, sent, serve, sh, shutdown, version,
 };
 
 /// Terminals that never lose their place.
@@ -96,6 +96,7 @@ pub(crate) enum Verb {
     Reply(reply::Args),
     Contacts(contacts::Args),
     Envelope(envelope::Args),
+    Mcp(mcp::Args),
     Serve(serve::Args),
     Shutdown(shutdown::Args),
     Restart(restart::Args),

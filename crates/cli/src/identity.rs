@@ -11,8 +11,8 @@ use trl_protocol::{Code, SessionId};
 
 use crate::failure::{Failure, Result};
 
-const AGENT: &str = "TRL_AGENT";
-const LABEL: &str = "TRL_LABEL";
+pub(crate) const AGENT: &str = "TRL_AGENT";
+pub(crate) const LABEL: &str = "TRL_LABEL";
 const INSIDE: &str = "TRL_SESSION_ID";
 
 #[derive(Debug, Default, clap::Args)]
@@ -81,11 +81,11 @@ fn explained(error: Error) -> Failure {
     ))
 }
 
-fn told(variable: &str) -> Option<String> {
+pub(crate) fn told(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|value| !value.is_empty())
 }
 
-fn inside() -> Option<SessionId> {
+pub(crate) fn inside() -> Option<SessionId> {
     told(INSIDE)?.parse().ok()
 }
 

@@ -78,6 +78,7 @@ fn dispatch(cli: Cli, output: Output) -> Result<u8> {
         Verb::Host => Err(Failure::usage("`trl host` is started by the daemon")),
         Verb::Confine(args) => confine::run(args),
         Verb::Serve(args) => serve::run(&args, &cli.global),
+        Verb::Mcp(args) => mcp::run(&args, &Context::load(&cli.global, output)?),
         Verb::Sh(args) => sh::run(&args, &Context::load(&cli.global, output)?),
         Verb::Doctor(args) => doctor::run(&args, &cli.global, output),
         verb => {
@@ -112,6 +113,7 @@ async fn client_verb(verb: Verb, context: &Context) -> Result<u8> {
         | Verb::Envelope(_)
         | Verb::Host
         | Verb::Confine(_)
+        | Verb::Mcp(_)
         | Verb::Serve(_)
         | Verb::Sh(_)
         | Verb::Doctor(_) => Err(Failure::usage("this verb has its own way")),

@@ -8,11 +8,13 @@ mod http;
 mod json_text;
 mod line_reader;
 mod lock;
+mod mcp;
 mod outbox;
 mod request_line;
 mod serve;
 mod stdio;
 mod unix;
+mod within;
 mod written;
 
 pub use http::{HttpConfig, HttpError, TokenError, Tokens};

@@ -13,6 +13,7 @@ use trl_runtime::{Config, Runtime, StartError, Stop};
 
 use crate::connection::Phase;
 use crate::http::{self, HttpConfig, HttpError};
+use crate::mcp;
 use crate::stdio;
 use crate::unix::{Claim, Listener, MAX_CONNECTIONS, SocketError};
 
@@ -32,7 +33,11 @@ pub struct GatewayConfig {
     pub socket_if_free: bool,
     /// Speak on stdin and stdout too. Without a socket the daemon ends with its stdin.
     pub stdio: bool,
+    /// Speak MCP on stdin and stdout; as with `stdio`, they may be all there is.
+    pub stdio_mcp: Option<trl_mcp::Settings>,
     pub http: Option<HttpConfig>,
+    /// MCP at `/mcp` where HTTP is served.
+    pub http_mcp: Option<trl_mcp::Settings>,
     /// Nobody asked this daemon in particular for HTTP: if it cannot be had, serve without.
     pub http_if_possible: bool,
     /// Called once, when clients can connect, with where HTTP is served.
@@ -41,7 +46,7 @@ pub struct GatewayConfig {
 
 impl fmt::Debug for GatewayConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let GatewayConfig { socket, socket_if_free, stdio, http, http_if_possible, on_ready: _ } = self;
+        let GatewayConfig { socket, socket_if_free, stdio, http, http_if_possible, .. } = self;
         f.debug_struct("GatewayConfig")
             .field("socket", socket)
             .field("stdio", stdio)
@@ -91,7 +96,7 @@ pub async fn serve(
     // Sessions are told this path, and do not share our working directory.
     gateway.socket = gateway.socket.map(|path| std::path::absolute(&path).unwrap_or(path));
     let (claim, web) = claim(&mut gateway).await?;
-    if claim.is_none() && web.is_none() && !gateway.stdio {
+    if claim.is_none() && web.is_none() && !gateway.stdio && gateway.stdio_mcp.is_none() {
         return Err(ServeError::NoTransport);
     }
     let address = web.as_ref().map(|web| web.address);
@@ -111,14 +116,21 @@ pub async fn serve(
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS as usize));
     let web_connections = Arc::new(Semaphore::new(http::MAX_CONNECTIONS as usize));
     let only_stdio = listener.is_none() && web.is_none();
-    let mut stdio = gateway.stdio.then(|| tokio::spawn(stdio::serve(runtime.clone(), watched.clone())));
+    let mut stdio = match gateway.stdio_mcp {
+        Some(settings) => Some(tokio::spawn(mcp::serve_stdio(settings, runtime.clone(), watched.clone()))),
+        None => gateway.stdio.then(|| tokio::spawn(stdio::serve(runtime.clone(), watched.clone()))),
+    };
     let stdio_over = async {
         match &mut stdio {
             Some(serving) if only_stdio => drop(serving.await),
             _ => std::future::pending().await,
         }
     };
-    let web = web.map(|web| web.accept_all(runtime.clone(), Arc::clone(&web_connections), watched.clone()));
+    let web = web.map(|web| {
+        let also = gateway.http_mcp.map(|settings| mcp::route(settings, runtime.clone(), watched.clone()));
+        let also = also.unwrap_or_default();
+        web.accept_all(runtime.clone(), Arc::clone(&web_connections), watched.clone(), also)
+    });
     tokio::select! {
         () = shutdown => {}
         _ = runtime.stop_requested() => {}

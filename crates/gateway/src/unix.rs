@@ -173,7 +173,7 @@ impl Listener {
     }
 }
 
-async fn serve(connection: Connection, stream: UnixStream) {
+pub(crate) async fn serve(connection: Connection, stream: UnixStream) {
     // The default is enough to work with.
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER);
     let watched = stream.as_fd().try_clone_to_owned();

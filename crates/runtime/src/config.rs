@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use trl_protocol::agent::Mode;
 use trl_protocol::limits;
 
 #[derive(Debug, Clone)]
@@ -15,6 +16,8 @@ pub struct Config {
     /// Agents and their mail live here, made when first asked for. Daemons that share it do
     /// not share the mail: the first that needs it owns it.
     pub mail_dir: PathBuf,
+    /// Told by `agent.whoami`: whether a daemon has the mail, or its only client's own process.
+    pub mail_mode: Mode,
     /// The program and arguments of a session host.
     pub host_program: PathBuf,
     pub host_args: Vec<OsString>,
@@ -44,6 +47,7 @@ impl Config {
         Config {
             runtime_dir,
             mail_dir: state_dir.join("mail"),
+            mail_mode: Mode::Daemon,
             state_dir,
             host_program,
             host_args: vec![OsString::from("host")],

@@ -11,6 +11,7 @@ use trl_mail::relay::{EmbeddedLimits, EmbeddedRelay, Relay};
 use trl_mail::steps::Steps;
 use trl_mail::{Mail, MailConfig, MailError};
 use trl_protocol::Fault;
+use trl_protocol::agent::Mode;
 
 use crate::private_dir::make_private;
 
@@ -20,12 +21,13 @@ pub(crate) struct Mailroom {
     dir: PathBuf,
     /// Becomes the commands of auto-responders.
     program: PathBuf,
+    mode: Mode,
     open: Mutex<Option<Arc<Mail>>>,
 }
 
 impl Mailroom {
-    pub(crate) fn new(dir: PathBuf, program: PathBuf) -> Mailroom {
-        Mailroom { dir, program, open: Mutex::new(None) }
+    pub(crate) fn new(dir: PathBuf, program: PathBuf, mode: Mode) -> Mailroom {
+        Mailroom { dir, program, mode, open: Mutex::new(None) }
     }
 
     /// Mail that waits for a moment, for a relay or for an answer does not wait for a request too.
@@ -44,9 +46,9 @@ impl Mailroom {
         if let Some(mail) = &*open {
             return Ok(Arc::clone(mail));
         }
-        let (dir, program) = (self.dir.clone(), self.program.clone());
+        let (dir, program, mode) = (self.dir.clone(), self.program.clone(), self.mode);
         // Opening waits for the disk, and sessions must not wait with it.
-        let opened = tokio::task::spawn_blocking(move || open_in(&dir, program)).await;
+        let opened = tokio::task::spawn_blocking(move || open_in(&dir, program, mode)).await;
         let mail =
             Arc::new(opened.map_err(|error| Fault::internal(format!("mail cannot be opened: {error}")))??);
         tracing::info!("mail is open");
@@ -76,13 +78,13 @@ impl Mailroom {
     }
 }
 
-fn open_in(dir: &Path, program: PathBuf) -> Result<Mail, Fault> {
+fn open_in(dir: &Path, program: PathBuf, mode: Mode) -> Result<Mail, Fault> {
     make_private(dir).map_err(|error| Fault::internal(format!("mail cannot be opened: {error}")))?;
     let relay = || -> Result<Arc<dyn Relay>, MailError> {
         let relay = EmbeddedRelay::open(&dir.join("relay"), EmbeddedLimits::default(), Steps::default())?;
         Ok(Arc::new(relay))
     };
-    let mut config = MailConfig::new(dir.to_owned());
+    let mut config = MailConfig { mode, ..MailConfig::new(dir.to_owned()) };
     config.auto.confiner = Some(Confiner { program, arguments: vec!["confine".to_owned()] });
     Mail::open_with(config, Arc::new(SystemClock), Arc::new(SystemProcesses), relay).map_err(Fault::from)
 }

@@ -2,6 +2,7 @@
 
 pub mod bare;
 pub mod crowd;
+pub mod mcp;
 pub mod samples;
 pub mod table;
 pub mod wire;

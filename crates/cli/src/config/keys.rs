@@ -34,10 +34,12 @@ keys! {
     MaxIdle, "TRL_MAX_IDLE_SEC", Some("max_idle_sec"), "sessions without a command for this long end; 0 is never; default 3600";
     SessionTtl, "TRL_SESSION_TTL_SEC", Some("session_ttl_sec"), "sessions older than this end; 0 is never; default 86400";
     KeepSessions, "TRL_KEEP_SESSIONS", Some("keep_sessions"), "leave the sessions to the next daemon when this one is told to end; default no";
+    McpTools, "TRL_MCP_TOOLS", Some("mcp_tools"), "tools that MCP clients are offered: `minimal`, `terminal`, `default`, `mail`, `full`, or names separated by commas";
     Log, "TRL_LOG", Some("log"), "what is logged, as a `tracing` filter; default `info`";
     LogFormat, "TRL_LOG_FORMAT", Some("log_format"), "`human` or `json`; default `human`";
     LogFile, "TRL_LOG_FILE", Some("log_file"), "log to this file instead of stderr; a daemon started on demand: `daemon.log` in the state directory";
 }
 
-/// Variables that trl sets for what runs in its sessions.
-pub(crate) const NOT_SETTINGS: &[&str] = &["TRL_SESSION_ID", "TRL_SESSION_NAME", "TRL_AGENT", "TRL_LABEL"];
+/// Variables that are about one process: what trl sets for what runs in its sessions, and who that is.
+pub(crate) const NOT_SETTINGS: &[&str] =
+    &["TRL_SESSION_ID", "TRL_SESSION_NAME", "TRL_AGENT", "TRL_LABEL", "TRL_HARNESS_SESSION_ID"];

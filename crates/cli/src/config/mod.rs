@@ -14,7 +14,7 @@ mod value;
 
 pub(crate) use keys::{Key, NOT_SETTINGS};
 pub(crate) use layers::{Ambient, Flags, Layers, Origin};
-pub(crate) use resolve::{HttpSettings, LogFormat, Settings, resolve};
+pub(crate) use resolve::{DEFAULT_LOG, HttpSettings, LogFormat, Settings, resolve};
 pub(crate) use value::{bytes as parse_bytes, seconds as parse_seconds};
 
 use std::path::PathBuf;

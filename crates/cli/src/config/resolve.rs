@@ -10,6 +10,9 @@ use super::layers::{Ambient, Layers, Origin};
 use super::places::Places;
 use super::{ConfigError, value};
 
+/// What is logged unless something else is said.
+pub(crate) const DEFAULT_LOG: &str = "info";
+
 /// Everything a daemon or a client needs to know, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -27,6 +30,7 @@ pub(crate) struct Settings {
     pub(crate) max_idle_s: f64,
     pub(crate) session_ttl_s: f64,
     pub(crate) keep_sessions: bool,
+    pub(crate) mcp_tools: trl_mcp::Profile,
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
     pub(crate) log_file: Option<PathBuf>,
@@ -89,7 +93,14 @@ pub(crate) fn resolve(layers: &Layers, ambient: &Ambient) -> Result<Settings, Co
         max_idle_s: seconds(Key::MaxIdle, limits::DEFAULT_MAX_IDLE_S)?,
         session_ttl_s: seconds(Key::SessionTtl, limits::DEFAULT_SESSION_TTL_S)?,
         keep_sessions: read(layers, Key::KeepSessions, value::yes_no, value::YES_NO, false)?,
-        log_filter: layers.get(Key::Log).map_or_else(|| "info".to_owned(), |said| said.text.clone()),
+        mcp_tools: read(
+            layers,
+            Key::McpTools,
+            |text| text.parse().ok(),
+            value::TOOLS,
+            trl_mcp::Profile::default(),
+        )?,
+        log_filter: layers.get(Key::Log).map_or_else(|| DEFAULT_LOG.to_owned(), |said| said.text.clone()),
         log_format: read(layers, Key::LogFormat, log_format, value::FORMAT, LogFormat::Human)?,
         log_file: path(Key::LogFile),
         places: layers.places.clone(),

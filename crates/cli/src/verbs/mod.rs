@@ -14,6 +14,7 @@ pub(crate) mod kill;
 pub(crate) mod logs;
 pub(crate) mod ls;
 pub(crate) mod man;
+pub(crate) mod mcp;
 pub(crate) mod reply;
 pub(crate) mod restart;
 pub(crate) mod run;

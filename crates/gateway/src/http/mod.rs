@@ -1,7 +1,7 @@
 //! HTTP: the same requests over TCP, for whoever has a token.
 
 mod access;
-mod answer;
+pub(crate) mod answer;
 mod body;
 mod gate;
 mod origin;
@@ -24,7 +24,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower_service::Service as _;
 use trl_runtime::Runtime;
 
+pub(crate) use access::Grant;
 pub use access::{TokenError, Tokens};
+pub(crate) use scope::Scope;
 
 use crate::connection::Phase;
 use gate::Gate;
@@ -90,9 +92,10 @@ impl Listener {
         runtime: Runtime,
         permits: Arc<Semaphore>,
         phase: watch::Receiver<Phase>,
+        also: Router,
     ) {
         let Listener { listener, gate, .. } = self;
-        let router = routes::router(Front { runtime: runtime.clone(), phase: phase.clone() }, gate);
+        let router = routes::router(Front { runtime: runtime.clone(), phase: phase.clone() }, also, gate);
         while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
             match listener.accept().await {
                 Ok((stream, _)) => {

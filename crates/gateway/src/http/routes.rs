@@ -24,7 +24,8 @@ pub(crate) struct Front {
     pub(crate) phase: watch::Receiver<Phase>,
 }
 
-pub(crate) fn router(front: Front, gate: Gate) -> Router {
+/// `also` are routes of others, for whom the same gate stands.
+pub(crate) fn router(front: Front, also: Router, gate: Gate) -> Router {
     Router::new()
         .route("/", post(rpc::take))
         .route("/v1/rpc", post(rpc::take))
@@ -32,6 +33,7 @@ pub(crate) fn router(front: Front, gate: Gate) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .fallback(nothing_here)
         .with_state(front)
+        .merge(also)
         // The last one added is passed first: nothing is reached around it.
         .layer(from_fn_with_state(Arc::new(gate), gate::check))
 }

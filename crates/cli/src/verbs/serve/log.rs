@@ -21,7 +21,9 @@ pub(super) fn start(settings: &Settings, detached: bool) -> Result<()> {
         // As stderr itself, so that a panic's last words are there too.
         rustix::stdio::dup2_stderr(&file).map_err(|error| failed(error.into()))?;
     }
-    let filter = EnvFilter::try_new(&settings.log_filter).map_err(|error| {
+    // The MCP library tells of every message; whoever wants that names it.
+    let wanted = format!("rmcp=warn,{}", settings.log_filter);
+    let filter = EnvFilter::try_new(wanted).map_err(|error| {
         Failure::usage(format!("the log filter {:?} cannot be read: {error}", settings.log_filter))
             .hint("TRL_LOG and --log take e.g. `info`, `debug` or `trl_runtime=trace,info`")
     })?;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use trl_client::MAX_SOCKET_PATH;
 use trl_client::readiness::Readiness;
 use trl_gateway::{GatewayConfig, HttpError, ServeError, SocketError};
+use trl_protocol::agent::Mode;
 
 use crate::args::Global;
 use crate::config::{self, Flags, Key, Settings};
@@ -146,6 +147,33 @@ fn prepare(args: &Args, global: &Global) -> Result<Daemon> {
     Ok(Daemon { socket, stdin: args.stdin, http_is_enough, detached: args.detached, settings })
 }
 
+/// MCP on stdin and stdout with the whole runtime behind it, in this process.
+pub(crate) fn embedded(settings: &Settings, mcp: trl_mcp::Settings) -> Result<()> {
+    let daemon = Daemon {
+        settings: settings.clone(),
+        socket: None,
+        stdin: false,
+        http_is_enough: false,
+        detached: false,
+    };
+    let gateway = GatewayConfig { stdio_mcp: Some(mcp), ..GatewayConfig::default() };
+    // Nobody finds these sessions again: they end with us.
+    let config = trl_runtime::Config { keep_sessions: false, mail_mode: Mode::Own, ..daemon.config()? };
+    trl_gateway::serve_blocking(gateway, config, signals::told_to_end()).map_err(refused)
+}
+
+/// The log of a program whose stdout is a transport and whose stderr a harness may show: only
+/// what went wrong, unless more is asked for.
+pub(crate) fn log_quietly(settings: &Settings) -> Result<()> {
+    let mut settings = settings.clone();
+    if settings.log_filter == config::DEFAULT_LOG {
+        settings.log_filter = "warn".to_owned();
+    }
+    log::start(&settings, false)
+}
+
+pub(crate) use signals::told_to_end;
+
 impl Daemon {
     fn serve(&self) -> Result<()> {
         let end = Instant::now() + PATIENCE;
@@ -189,6 +217,14 @@ impl Daemon {
             socket: self.socket.clone(),
             socket_if_free: http.is_some() && self.http_is_enough,
             stdio: self.stdin,
+            stdio_mcp: None,
+            http_mcp: http.is_some().then(|| trl_mcp::Settings {
+                profile: self.settings.mcp_tools.clone(),
+                silence: Some(self.settings.max_idle_s)
+                    .filter(|idle| *idle > 0.0)
+                    .and_then(|idle| Duration::try_from_secs_f64(idle).ok()),
+                ..trl_mcp::Settings::new(version::OURS)
+            }),
             http,
             http_if_possible: self.detached,
             on_ready: Some(Box::new(on_ready)),

@@ -5,7 +5,7 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 
-pub(super) async fn told_to_end() {
+pub(crate) async fn told_to_end() {
     let (mut terminate, mut interrupt) =
         match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
             (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),

@@ -1,0 +1,15 @@
+//! What went wrong, as a fault: the daemon's own, or ours on the way to it.
+
+use trl_client::Error;
+use trl_protocol::{Code, Fault};
+
+/// A fault keeps its code; what happened on the way to the daemon is told in words.
+pub(crate) fn of(error: Error) -> Fault {
+    match error {
+        Error::Fault(fault) => fault,
+        other => {
+            let help = other.help().map(|help| format!("; {help}")).unwrap_or_default();
+            Fault::new(Code::InternalError, format!("{other}{help}"))
+        }
+    }
+}

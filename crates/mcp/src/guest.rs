@@ -1,0 +1,281 @@
+//! One MCP client as we know it: its own session, what ends with it, how far it has read.
+//!
+//! What a client did not ask to keep is bound to a connection that this guest holds: the
+//! daemon ends it when the connection closes, whether the client left in good order, its
+//! transport broke, or this process was killed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::sync::Mutex as AsyncMutex;
+use trl_client::{Client, Conversation, Error, Held};
+use trl_protocol::session::{CreateParams, SessionInfo, SessionParams, SessionState};
+use trl_protocol::{Code, ExecId, Fault, SessionId};
+
+use crate::fault;
+use crate::settings::Settings;
+
+/// Commands whose reading position is remembered.
+const REMEMBERED: usize = 512;
+
+#[derive(Debug)]
+pub(crate) struct Guest {
+    pub(crate) client: Arc<Client>,
+    pub(crate) settings: Arc<Settings>,
+    /// What the client calls itself, in letters that may be in a name.
+    name: Mutex<String>,
+    own: AsyncMutex<Option<Own>>,
+    bonds: AsyncMutex<Option<Held>>,
+    /// Tells it apart where its harness does not.
+    number: u32,
+    heard: Mutex<HashMap<ExecId, [u64; 2]>>,
+    pub(crate) identity: AsyncMutex<Option<crate::letters::Identity>>,
+}
+
+/// The session of calls that name none.
+#[derive(Debug, Clone)]
+struct Own {
+    id: SessionId,
+    name: String,
+    /// Something in it is to stay when the client has gone.
+    kept: bool,
+}
+
+/// The session that a call means.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) id: SessionId,
+    pub(crate) name: String,
+    /// It ends with the client, and everything in it.
+    pub(crate) bound: bool,
+    pub(crate) own: bool,
+    /// What the model should know about it.
+    pub(crate) note: Option<String>,
+}
+
+impl Guest {
+    pub(crate) fn new(client: Arc<Client>, settings: Arc<Settings>) -> Guest {
+        Guest {
+            client,
+            settings,
+            name: Mutex::new("mcp".to_owned()),
+            own: AsyncMutex::default(),
+            bonds: AsyncMutex::default(),
+            number: getrandom::u32().unwrap_or_else(|_| std::process::id()),
+            heard: Mutex::default(),
+            identity: AsyncMutex::default(),
+        }
+    }
+
+    pub(crate) fn call_it(&self, client_name: &str) {
+        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = short_name(client_name);
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The harness's own, or one that holds as long as we do.
+    pub(crate) fn harness_session_id(&self) -> String {
+        let own = || format!("mcp-{:08x}", self.number);
+        self.settings.harness_session_id.clone().unwrap_or_else(own)
+    }
+
+    /// How far the output of a command has been shown.
+    pub(crate) fn heard(&self, exec: ExecId) -> [u64; 2] {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).get(&exec).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn note_heard(&self, exec: ExecId, next: [u64; 2]) {
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        if heard.len() >= REMEMBERED && !heard.contains_key(&exec) {
+            heard.clear();
+        }
+        heard.insert(exec, next);
+    }
+
+    /// The session of this name or id, made now if nothing has the name; without one the client's own.
+    pub(crate) async fn place(&self, named: Option<&str>) -> Result<Place, Fault> {
+        match named.filter(|name| !name.is_empty()) {
+            Some(name) => self.named(name).await,
+            None => self.own().await,
+        }
+    }
+
+    /// The client's own session if it has one yet.
+    pub(crate) async fn own_id(&self) -> Option<SessionId> {
+        self.own.lock().await.as_ref().map(|own| own.id)
+    }
+
+    /// What a session is called: the client's own by its name.
+    pub(crate) async fn name_of(&self, id: SessionId) -> String {
+        match self.own.lock().await.as_ref() {
+            Some(own) if own.id == id => own.name.clone(),
+            _ => id.to_string(),
+        }
+    }
+
+    async fn own(&self) -> Result<Place, Fault> {
+        let mut own = self.own.lock().await;
+        let mut note = None;
+        if let Some(there) = own.clone() {
+            if there.kept || self.bonds_hold().await || self.rebind(there.id).await? {
+                return Ok(there.place(None));
+            }
+            note = Some(format!(
+                "session {} is over; this is a new one, without its variables and working directory",
+                there.name
+            ));
+        }
+        let made = self.make_own().await?;
+        *own = Some(made.clone());
+        Ok(made.place(note))
+    }
+
+    /// The session that calls without a name go to is over: the next call makes a new one.
+    pub(crate) async fn forget_own(&self, id: SessionId) {
+        let mut own = self.own.lock().await;
+        if own.as_ref().is_some_and(|own| own.id == id) {
+            *own = None;
+        }
+    }
+
+    async fn make_own(&self) -> Result<Own, Fault> {
+        let stem = self.name();
+        let tail = getrandom::u32().unwrap_or(self.number) & 0xffff;
+        let name = format!("{stem}:{tail:04x}");
+        let params = CreateParams {
+            name: Some(name.clone()),
+            // It lives as long as its client, however long that thinks.
+            idle_timeout_s: Some(0.0),
+            ..self.settings.birth.clone()
+        };
+        let made = self.client.session_create(&params).await.map_err(fault::of)?;
+        self.bind("session.bind", json!({ "session_id": made.session_id })).await?;
+        Ok(Own { id: made.session_id, name, kept: false })
+    }
+
+    async fn named(&self, named: &str) -> Result<Place, Fault> {
+        if let Some(own) = self.own.lock().await.as_ref()
+            && (own.name == named || own.id.to_string() == named)
+        {
+            return Ok(own.place(None));
+        }
+        if let Some(info) = self.find(named).await? {
+            return Ok(shared(info.session_id, info.name));
+        }
+        let params = CreateParams { name: Some(named.to_owned()), ..self.settings.birth.clone() };
+        match self.client.session_create(&params).await {
+            Ok(made) => Ok(shared(made.session_id, made.name)),
+            // Another client may have made it since we looked.
+            Err(error) => match self.find(named).await {
+                Ok(Some(info)) => Ok(shared(info.session_id, info.name)),
+                _ => Err(fault::of(error)),
+            },
+        }
+    }
+
+    /// `None` if nothing living has this name; an id that names nothing is a fault.
+    async fn find(&self, named: &str) -> Result<Option<SessionInfo>, Fault> {
+        let is_id = named.parse::<SessionId>().is_ok();
+        let over = |state| matches!(state, SessionState::Terminated | SessionState::Lost);
+        match self.client.session_info(&SessionParams { session_id: named.to_owned() }).await {
+            Ok(info) if over(info.state) && !is_id => Ok(None),
+            Ok(info) => Ok(Some(info)),
+            Err(Error::Fault(fault)) if !is_id && is_over(&fault) => Ok(None),
+            Err(error) => Err(fault::of(error)),
+        }
+    }
+
+    /// Lets a session outlive the client.
+    pub(crate) async fn keep(&self, place: &Place) -> Result<(), Fault> {
+        if !place.bound {
+            return Ok(());
+        }
+        if let Some(own) = self.own.lock().await.as_mut().filter(|own| own.id == place.id) {
+            own.kept = true;
+        }
+        let params = json!({ "session_id": place.id, "bound": false });
+        self.client.call("session.bind", params).await.map(drop).map_err(fault::of)
+    }
+
+    /// A command of a session that does not end with the client ends with it all the same.
+    pub(crate) async fn bind_exec(&self, exec_id: ExecId) {
+        if let Err(fault) = self.bind("exec.bind", json!({ "exec_id": exec_id })).await {
+            // It may be over already; then there is nothing to bind.
+            tracing::debug!(%exec_id, code = %fault.code, "a command is not bound");
+        }
+    }
+
+    async fn bonds_hold(&self) -> bool {
+        self.bonds.lock().await.as_ref().is_some_and(Held::is_open)
+    }
+
+    /// After a daemon was replaced. False if the session is over.
+    async fn rebind(&self, id: SessionId) -> Result<bool, Fault> {
+        match self.bind("session.bind", json!({ "session_id": id })).await {
+            Ok(()) => Ok(true),
+            Err(fault) if is_over(&fault) => Ok(false),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    async fn bind(&self, method: &str, params: Value) -> Result<(), Fault> {
+        let mut held = self.bonds.lock().await;
+        let mut conversation = match held.take().filter(Held::is_open) {
+            Some(open) => open.resume(&self.client),
+            None => self.client.conversation().await.map_err(fault::of)?,
+        };
+        let asked = conversation.request::<Value>(method, params).await;
+        *held = Some(Conversation::pause(conversation));
+        asked.map(drop).map_err(fault::of)
+    }
+}
+
+impl Own {
+    fn place(&self, note: Option<String>) -> Place {
+        Place { id: self.id, name: self.name.clone(), bound: !self.kept, own: true, note }
+    }
+}
+
+fn shared(id: SessionId, name: Option<String>) -> Place {
+    Place { id, name: name.unwrap_or_else(|| id.to_string()), bound: false, own: false, note: None }
+}
+
+pub(crate) fn is_over(fault: &Fault) -> bool {
+    matches!(fault.code, Code::SessionNotFound | Code::SessionTerminated)
+}
+
+/// A client's name as the beginning of a session's name and of a mail label.
+fn short_name(name: &str) -> String {
+    let fits = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let words: String = name.chars().map(fits).collect();
+    let words: Vec<&str> = words.split('-').filter(|word| !word.is_empty()).collect();
+    let short: String = words.join("-").chars().take(24).collect();
+    match short.trim_end_matches('-') {
+        "" => "mcp".to_owned(),
+        short => short.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_client_gets_a_name_that_sessions_can_have() {
+        let cases = [
+            ("claude-code", "claude-code"),
+            ("Visual Studio Code", "visual-studio-code"),
+            ("  ", "mcp"),
+            ("日本", "mcp"),
+            ("a/b::c", "a-b-c"),
+            ("an-endless-name-of-a-client-that-goes-on", "an-endless-name-of-a-cli"),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(short_name(name), expected);
+            assert!(trl_protocol::ids::is_session_name(&format!("{expected}:00ff")));
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! JSON Schemas of tools, from their types and as short as they can be.
+//!
+//! A model reads all of them before it does anything, so nothing is said that it need not
+//! know: no titles, no number formats, no `null` where a thing may simply be missing.
+
+use std::sync::Arc;
+
+use rmcp::model::JsonObject;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+
+pub(crate) fn of_arguments<T: JsonSchema>() -> Arc<JsonObject> {
+    let generator = settings().into_generator();
+    Arc::new(object(generator.into_root_schema_for::<T>(), &NOISE))
+}
+
+/// Of what a tool answers: its result, or why there is none.
+pub(crate) fn of_answer<T: JsonSchema>() -> Arc<JsonObject> {
+    let generator = settings().for_serialize().into_generator();
+    let mut schema = object(generator.into_root_schema_for::<T>(), &NOISE_IN_ANSWERS);
+    let required = schema.remove("required").unwrap_or_else(|| json!([]));
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.insert("error".to_owned(), json!({"type": "object"}));
+    }
+    schema.insert("anyOf".to_owned(), json!([{"required": required}, {"required": ["error"]}]));
+    Arc::new(schema)
+}
+
+fn settings() -> SchemaSettings {
+    SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    })
+}
+
+const NOISE: [&str; 4] = ["title", "format", "default", "minimum"];
+const NOISE_IN_ANSWERS: [&str; 5] = ["title", "format", "default", "minimum", "description"];
+
+fn object(schema: schemars::Schema, noise: &[&str]) -> JsonObject {
+    let mut value = schema.to_value();
+    shorten(&mut value, noise);
+    let mut object = match value {
+        Value::Object(object) => object,
+        _ => JsonObject::new(),
+    };
+    // The tool's own description says it better than its type's.
+    object.remove("description");
+    object
+}
+
+fn shorten(value: &mut Value, noise: &[&str]) {
+    match value {
+        Value::Object(object) => {
+            for word in noise {
+                // A property may have such a name; then it is no keyword.
+                if object.get(*word).is_some_and(|found| !found.is_object()) {
+                    object.remove(*word);
+                }
+            }
+            if let Some(Value::Array(types)) = object.get("type")
+                && let [one, null] = types.as_slice()
+                && null == "null"
+            {
+                object.insert("type".to_owned(), one.clone());
+            }
+            for (_, inner) in object.iter_mut() {
+                shorten(inner, noise);
+            }
+            drop_null_alternative(object);
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| shorten(item, noise)),
+        _ => {}
+    }
+}
+
+/// `anyOf: [X, null]` is how an optional object or enum is written.
+fn drop_null_alternative(object: &mut JsonObject) {
+    let Some(Value::Array(choices)) = object.get("anyOf") else { return };
+    if let [one, null] = choices.as_slice()
+        && null.get("type").is_some_and(|kind| kind == "null")
+        && let Value::Object(one) = one.clone()
+    {
+        object.remove("anyOf");
+        for (key, value) in one {
+            object.entry(key).or_insert(value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Serialize;
+
+    #[derive(Serialize, JsonSchema)]
+    #[allow(dead_code, reason = "only its schema is looked at")]
+    struct Example {
+        /// What it is called.
+        title: String,
+        count: Option<u32>,
+        inner: Option<Inner>,
+    }
+
+    #[derive(Serialize, JsonSchema)]
+    #[allow(dead_code, reason = "only its schema is looked at")]
+    struct Inner {
+        at: u64,
+    }
+
+    #[test]
+    fn arguments_are_short_and_keep_their_descriptions() {
+        let schema = Value::Object((*of_arguments::<Example>()).clone());
+        assert_eq!(
+            schema,
+            json!({
+                "type": "object",
+                "properties": {
+                    "title": {"type": "string", "description": "What it is called."},
+                    "count": {"type": "integer"},
+                    "inner": {"type": "object", "properties": {"at": {"type": "integer"}}, "required": ["at"]},
+                },
+                "required": ["title"],
+            })
+        );
+    }
+
+    #[test]
+    fn an_answer_is_the_result_or_an_error() {
+        let schema = Value::Object((*of_answer::<Inner>()).clone());
+        assert_eq!(schema["anyOf"], json!([{"required": ["at"]}, {"required": ["error"]}]));
+        assert_eq!(schema["properties"]["error"], json!({"type": "object"}));
+    }
+}

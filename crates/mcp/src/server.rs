@@ -1,0 +1,101 @@
+//! The MCP side of one client: which tools there are, and calls of them.
+
+use std::sync::Arc;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use trl_client::Client;
+
+use crate::guest::Guest;
+use crate::http::{Guests, Head};
+use crate::profile::Profile;
+use crate::progress::Teller;
+use crate::settings::Settings;
+use crate::toolbox::{self, Call};
+
+const INSTRUCTIONS: &str = "Terminal Runtime: shells that keep their state between calls. `run` executes commands in your own \
+    session; give `session` a name to separate or share work. Nothing blocks for ever: what takes long goes on under \
+    an exec_id. What you start ends when you disconnect, unless keep=true.";
+
+/// Answers one MCP client. Dropped, it lets go of all that the client did not ask to keep.
+#[derive(Debug, Clone)]
+pub struct Server {
+    guest: Arc<Guest>,
+    /// Clients without an MCP session of their own, told apart by name.
+    guests: Option<Arc<Guests>>,
+}
+
+impl Server {
+    pub fn new(client: Arc<Client>, settings: Arc<Settings>) -> Server {
+        Server { guest: Arc::new(Guest::new(client, settings)), guests: None }
+    }
+
+    pub(crate) fn among(guests: Arc<Guests>) -> Server {
+        let guest = Arc::new(guests.stranger());
+        Server { guest, guests: Some(guests) }
+    }
+
+    fn guest_of(&self, context: &RequestContext<RoleServer>) -> Arc<Guest> {
+        let name = context.client_info().map(|info| info.name);
+        let guest = match (&self.guests, Head::of(&context.extensions)) {
+            (Some(guests), Some(head)) if !head.has_session() => {
+                guests.of(name.as_deref().unwrap_or_default())
+            }
+            _ => Arc::clone(&self.guest),
+        };
+        if let Some(name) = name {
+            guest.call_it(&name);
+        }
+        guest
+    }
+
+    fn profile(&self, context: &RequestContext<RoleServer>) -> Profile {
+        let asked = Head::of(&context.extensions).and_then(|head| head.profile());
+        asked.unwrap_or_else(|| self.guest.settings.profile.clone())
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(
+                Implementation::new("trl", self.guest.settings.version.clone())
+                    .with_title("Terminal Runtime"),
+            )
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(toolbox::definitions(&self.profile(&context))))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        toolbox::offered(&Profile::Full).find(|entry| entry.tool.name == name).map(|entry| entry.tool.clone())
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let profile = self.profile(&context);
+        let Some(entry) = toolbox::offered(&profile).find(|entry| entry.tool.name == request.name) else {
+            return Ok(toolbox::refused(&toolbox::no_such_tool(&request.name, &profile)).into());
+        };
+        let token = context.meta.get_progress_token();
+        let call = Call {
+            guest: self.guest_of(&context),
+            ct: context.ct.clone(),
+            teller: Teller::new(context.peer.clone(), token),
+        };
+        Ok((entry.call)(request.arguments.unwrap_or_default(), call).await.into())
+    }
+}

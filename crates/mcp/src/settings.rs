@@ -1,0 +1,45 @@
+//! What a server must be told, since it looks nothing up by itself.
+
+use std::time::Duration;
+
+use trl_protocol::SessionId;
+use trl_protocol::session::CreateParams;
+
+use crate::profile::Profile;
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub profile: Profile,
+    /// Where and with what environment sessions begin that are made for a client.
+    pub birth: CreateParams,
+    /// The agent that mail is read and sent as, unless a call names another.
+    pub agent: Option<String>,
+    /// The label that its mail session wishes for.
+    pub label: Option<String>,
+    /// The session of ours that the client itself runs in.
+    pub terminal: Option<SessionId>,
+    /// The harness's own id of its session, which brings a mail label back.
+    pub harness_session_id: Option<String>,
+    /// The process that the client lives by.
+    pub pid: Option<u32>,
+    /// A client that has said nothing for so long over HTTP is gone; `None` is never.
+    pub silence: Option<Duration>,
+    /// Our version, told to clients.
+    pub version: String,
+}
+
+impl Settings {
+    pub fn new(version: &str) -> Settings {
+        Settings {
+            profile: Profile::default(),
+            birth: CreateParams::default(),
+            agent: None,
+            label: None,
+            terminal: None,
+            harness_session_id: None,
+            pid: None,
+            silence: None,
+            version: version.to_owned(),
+        }
+    }
+}

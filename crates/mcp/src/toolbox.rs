@@ -1,0 +1,152 @@
+//! Every tool there is, in one table; what a client is offered is chosen from it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
+
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use trl_protocol::request::nearest;
+use trl_protocol::{Code, Fault, Request};
+
+use crate::guest::Guest;
+use crate::profile::Profile;
+use crate::progress::Teller;
+use crate::schema;
+use crate::tools;
+
+/// One call of a tool.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) guest: Arc<Guest>,
+    pub(crate) ct: CancellationToken,
+    pub(crate) teller: Teller,
+}
+
+/// What a tool is like, for clients that ask before they let a model use it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Hints {
+    /// Changes nothing.
+    ReadOnly,
+    /// Changes something, destroys nothing.
+    Adds { idempotent: bool },
+    /// May destroy something.
+    Destroys { idempotent: bool },
+}
+
+/// A tool: what it takes, what it answers, what it does.
+pub(crate) trait Spec {
+    const NAME: &'static str;
+    /// For a model that has never heard of us.
+    const ABOUT: &'static str;
+    const HINTS: Hints;
+    /// Whether it reaches beyond this machine's sessions: what it runs, or whom it writes to, is anyone's guess.
+    const OPEN_WORLD: bool;
+    /// The methods without which it is not offered.
+    const NEEDS: &'static [&'static str];
+    type Args: DeserializeOwned + JsonSchema + Send;
+    type Answer: Serialize + JsonSchema;
+
+    fn call(
+        args: Self::Args,
+        call: Call,
+    ) -> impl Future<Output = Result<(String, Self::Answer), Fault>> + Send;
+}
+
+type Called = Pin<Box<dyn Future<Output = CallToolResult> + Send>>;
+
+pub(crate) struct Entry {
+    needs: &'static [&'static str],
+    pub(crate) tool: Tool,
+    pub(crate) call: fn(JsonObject, Call) -> Called,
+}
+
+impl Entry {
+    pub(crate) fn of<S: Spec + 'static>() -> Entry {
+        let tool = Tool::new(S::NAME, S::ABOUT, schema::of_arguments::<S::Args>())
+            .with_raw_output_schema(schema::of_answer::<S::Answer>())
+            .with_annotations(annotations(S::HINTS, S::OPEN_WORLD));
+        Entry { needs: S::NEEDS, tool, call: |args, call| Box::pin(answer::<S>(args, call)) }
+    }
+
+    fn is_there(&self) -> bool {
+        self.needs.iter().all(|method| Request::METHODS.contains(method))
+    }
+}
+
+fn annotations(hints: Hints, open_world: bool) -> ToolAnnotations {
+    let annotations = match hints {
+        Hints::ReadOnly => ToolAnnotations::new().read_only(true),
+        Hints::Adds { idempotent } => {
+            ToolAnnotations::new().read_only(false).destructive(false).idempotent(idempotent)
+        }
+        Hints::Destroys { idempotent } => {
+            ToolAnnotations::new().read_only(false).destructive(true).idempotent(idempotent)
+        }
+    };
+    annotations.open_world(open_world)
+}
+
+async fn answer<S: Spec>(args: JsonObject, call: Call) -> CallToolResult {
+    let answered = match serde_path_to_error::deserialize::<_, S::Args>(Value::Object(args)) {
+        Ok(args) => S::call(args, call).await,
+        Err(error) => Err(misread(S::NAME, &error)),
+    };
+    match answered {
+        Ok((text, answer)) => {
+            let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
+            result.structured_content = serde_json::to_value(answer).ok();
+            result
+        }
+        Err(fault) => refused(&fault),
+    }
+}
+
+fn misread(tool: &str, error: &serde_path_to_error::Error<serde_json::Error>) -> Fault {
+    let path = error.path().to_string();
+    let at = if path == "." { String::new() } else { format!(" (`{path}`)") };
+    Fault::invalid(format!("arguments of {tool}{at}: {}", error.inner()))
+}
+
+/// A fault as a result: the model reads it and can do something about it.
+pub(crate) fn refused(fault: &Fault) -> CallToolResult {
+    let mut result =
+        CallToolResult::error(vec![ContentBlock::text(format!("{}: {}", fault.code, fault.message))]);
+    result.structured_content = Some(json!({ "error": fault }));
+    result
+}
+
+pub(crate) fn no_such_tool(name: &str, profile: &Profile) -> Fault {
+    let hint = match nearest(name, offered(profile).map(|entry| &*entry.tool.name)) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => String::new(),
+    };
+    let shown: String = name.chars().take(80).collect();
+    Fault::new(Code::MethodNotFound, format!("there is no tool `{shown}`{hint}"))
+}
+
+static ALL: LazyLock<Vec<Entry>> = LazyLock::new(tools::all);
+
+/// The tools of a profile that this build can do, in the order of the table.
+pub(crate) fn offered(profile: &Profile) -> impl Iterator<Item = &'static Entry> {
+    ALL.iter().filter(move |entry| entry.is_there() && profile.has(&entry.tool.name))
+}
+
+/// The tools of a profile as clients see them.
+pub fn definitions(profile: &Profile) -> Vec<Tool> {
+    offered(profile).map(|entry| entry.tool.clone()).collect()
+}
+
+/// What a client may ask for by name.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    ALL.iter().filter(|entry| entry.is_there()).map(|entry| &*entry.tool.name)
+}
+
+#[cfg(test)]
+pub(crate) fn every_name() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|entry| &*entry.tool.name)
+}

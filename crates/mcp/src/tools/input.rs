@@ -1,0 +1,103 @@
+//! `input`: text and keys for a running command, and what it says to them.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use trl_protocol::Fault;
+use trl_protocol::exec::{AttachParams, Encoding, WriteParams};
+
+use super::keys;
+use super::output::info;
+use super::run::{MAX_OUTPUT, seconds};
+use crate::collected::Collected;
+use crate::fault;
+use crate::follow::{Heard, Until, follow};
+use crate::report::{Facts, Progress, Report};
+use crate::toolbox::{Call, Hints, Spec};
+
+/// How long an answer to the input is waited for.
+const WAIT_S: f64 = 5.0;
+/// After so long without a word it has said what it has to say.
+const QUIET: Duration = Duration::from_millis(300);
+
+pub(crate) struct Input;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// From `run`
+    exec_id: String,
+    /// Typed as it is; end a line with \n
+    #[serde(default)]
+    text: Option<String>,
+    /// Pressed after the text: enter, tab, esc, up, down, left, right, home, end, pageup, pagedown, backspace, delete, space, f1-f12, ctrl-a to ctrl-z
+    #[serde(default)]
+    keys: Vec<String>,
+    /// Close stdin afterwards
+    #[serde(default)]
+    eof: bool,
+    /// Return what it answers within this long. Default 5
+    #[serde(default)]
+    wait_s: Option<f64>,
+}
+
+impl Spec for Input {
+    const NAME: &'static str = "input";
+    const ABOUT: &'static str =
+        "Type into a running command that was started with interactive=true, and see what it answers.";
+    const HINTS: Hints = Hints::Destroys { idempotent: false };
+    const OPEN_WORLD: bool = true;
+    const NEEDS: &'static [&'static str] = &["exec.write", "exec.attach"];
+    type Args = Args;
+    type Answer = Report;
+
+    async fn call(args: Args, call: Call) -> Result<(String, Report), Fault> {
+        let client = &call.guest.client;
+        let before = info(client, &args.exec_id).await?;
+        let soft = seconds("wait_s", args.wait_s.unwrap_or(WAIT_S))?;
+        let mut data = args.text.unwrap_or_default();
+        for key in &args.keys {
+            data.push_str(&keys::bytes(key)?);
+        }
+        if data.is_empty() && !args.eof {
+            return Err(Fault::invalid("nothing to type: give `text`, `keys` or `eof`"));
+        }
+        let write = WriteParams {
+            exec_id: args.exec_id.clone(),
+            data,
+            encoding: Encoding::Utf8,
+            eof: args.eof,
+            write_id: Some(format!("mcp-{:08x}", getrandom::u32().unwrap_or_default())),
+        };
+        client.exec_write(&write).await.map_err(fault::of)?;
+
+        let from = call.guest.heard(before.exec_id);
+        let attach = AttachParams {
+            exec_id: args.exec_id,
+            stdout_offset: from[0],
+            stderr_offset: from[1],
+            encoding: Encoding::Base64,
+        };
+        let stream = client.attach(&attach).await.map_err(fault::of)?;
+        let until = Until { soft, quiet: Some(QUIET), ends_command: false };
+        let streams = from.map(|start| Collected::new(start, MAX_OUTPUT));
+        let heard = follow(client, stream, streams, until, (&call.teller, &call.ct), |_| {}).await?;
+        let Heard { exec_id, mut progress, streams } = heard;
+        if matches!(progress, Progress::Running) {
+            progress = Progress::of(&info(client, &exec_id.to_string()).await?);
+        }
+        call.guest.note_heard(exec_id, [streams[0].end(), streams[1].end()]);
+        let told = Facts {
+            session: call.guest.name_of(before.session_id).await,
+            exec_id,
+            progress,
+            streams,
+            ansi: false,
+            matched: None,
+            notes: Vec::new(),
+        }
+        .told();
+        Ok((told.text, told.report))
+    }
+}

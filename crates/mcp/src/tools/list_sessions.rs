@@ -1,0 +1,103 @@
+//! `list_sessions`: which shells there are, and what runs in them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trl_protocol::Fault;
+use trl_protocol::exec::{ExecState, ListParams};
+use trl_protocol::session::SessionState;
+use trl_protocol::system::NoParams;
+
+use crate::fault;
+use crate::toolbox::{Call, Hints, Spec};
+
+pub(crate) struct ListSessions;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    sessions: Vec<Row>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Row {
+    session: String,
+    session_id: String,
+    /// Whether it is the one of calls that name none.
+    own: bool,
+    state: SessionState,
+    cwd: String,
+    running: Vec<Command>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Command {
+    exec_id: String,
+    command: String,
+    background: bool,
+}
+
+impl Spec for ListSessions {
+    const NAME: &'static str = "list_sessions";
+    const ABOUT: &'static str =
+        "List the shells of this machine's user: name, state, cwd, and the commands that run in them.";
+    const HINTS: Hints = Hints::ReadOnly;
+    const OPEN_WORLD: bool = false;
+    const NEEDS: &'static [&'static str] = &["session.list", "exec.list"];
+    type Args = Args;
+    type Answer = Answer;
+
+    async fn call(_: Args, call: Call) -> Result<(String, Answer), Fault> {
+        let client = &call.guest.client;
+        let own = call.guest.own_id().await;
+        let list = client.session_list(&NoParams {}).await.map_err(fault::of)?;
+        let commands = client.exec_list(&ListParams { session_id: None }).await.map_err(fault::of)?;
+        let mut sessions = Vec::new();
+        for info in list.sessions {
+            let running = commands
+                .execs
+                .iter()
+                .filter(|exec| exec.session_id == info.session_id && exec.state != ExecState::Finished);
+            sessions.push(Row {
+                session: info.name.unwrap_or_else(|| info.session_id.to_string()),
+                session_id: info.session_id.to_string(),
+                own: own == Some(info.session_id),
+                state: info.state,
+                cwd: info.working_dir,
+                running: running
+                    .map(|exec| Command {
+                        exec_id: exec.exec_id.to_string(),
+                        command: first_line(&exec.command),
+                        background: exec.background,
+                    })
+                    .collect(),
+            });
+        }
+        Ok((text(&sessions), Answer { sessions }))
+    }
+}
+
+fn first_line(command: &str) -> String {
+    let line = command.lines().next().unwrap_or_default();
+    let short: String = line.chars().take(120).collect();
+    if short.len() < command.trim_end().len() { format!("{short} …") } else { short }
+}
+
+fn text(sessions: &[Row]) -> String {
+    if sessions.is_empty() {
+        return "(no sessions; run makes one)".to_owned();
+    }
+    let mut lines = Vec::new();
+    for row in sessions {
+        let state = serde_json::to_value(row.state).unwrap_or_default();
+        let own = if row.own { ", yours" } else { "" };
+        lines.push(format!("{} ({}{own}) in {}", row.session, state.as_str().unwrap_or_default(), row.cwd));
+        for command in &row.running {
+            let beside = if command.background { " in the background" } else { "" };
+            lines.push(format!("  {} runs{beside}: {}", command.exec_id, command.command));
+        }
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,91 @@
+//! `check_reply`, `await_reply`: what came back.
+
+use std::future::Future;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+use trl_protocol::Fault;
+use trl_protocol::mail::{AwaitParams, AwaitedReply, CheckedReply, MessageParams};
+
+use crate::letters::framed;
+use crate::toolbox::{Call, Hints, Spec};
+
+/// How long a reply is waited for unless a call says so.
+pub(super) const WAIT_S: f64 = 30.0;
+
+pub(crate) struct CheckReply;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CheckArgs {
+    /// Of a message you sent
+    message_id: String,
+}
+
+impl Spec for CheckReply {
+    const NAME: &'static str = "check_reply";
+    const ABOUT: &'static str = "See whether a message you sent has been answered.";
+    const HINTS: Hints = Hints::ReadOnly;
+    const OPEN_WORLD: bool = true;
+    const NEEDS: &'static [&'static str] = &["mail.check_reply", "agent.use"];
+    type Args = CheckArgs;
+    type Answer = CheckedReply;
+
+    async fn call(args: CheckArgs, call: Call) -> Result<(String, CheckedReply), Fault> {
+        let params = MessageParams { message_id: args.message_id, as_token: None };
+        let checked: CheckedReply = call.guest.mail("mail.check_reply", params, None).await?;
+        let text = match &checked.reply {
+            Some(reply) => framed(std::slice::from_ref(reply)),
+            None => "(no reply yet)".to_owned(),
+        };
+        Ok((text, checked))
+    }
+}
+
+pub(crate) struct AwaitReply;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AwaitArgs {
+    /// Of a message you sent
+    message_id: String,
+    /// Default 30
+    #[serde(default)]
+    timeout_s: Option<f64>,
+}
+
+impl Spec for AwaitReply {
+    const NAME: &'static str = "await_reply";
+    const ABOUT: &'static str = "Wait for the reply to a message you sent.";
+    const HINTS: Hints = Hints::ReadOnly;
+    const OPEN_WORLD: bool = true;
+    const NEEDS: &'static [&'static str] = &["mail.await_reply", "agent.use"];
+    type Args = AwaitArgs;
+    type Answer = AwaitedReply;
+
+    async fn call(args: AwaitArgs, call: Call) -> Result<(String, AwaitedReply), Fault> {
+        let timeout_s = Some(args.timeout_s.unwrap_or(WAIT_S));
+        let params = AwaitParams { message_id: args.message_id, timeout_s, as_token: None };
+        heard(call.guest.mail("mail.await_reply", params, None), &call.ct).await
+    }
+}
+
+pub(super) async fn heard(
+    asked: impl Future<Output = Result<AwaitedReply, Fault>>,
+    ct: &CancellationToken,
+) -> Result<(String, AwaitedReply), Fault> {
+    let heard = tokio::select! {
+        heard = asked => heard?,
+        () = ct.cancelled() => return Err(Fault::internal("cancelled by the client")),
+    };
+    let text = match (&heard.reply, heard.failed) {
+        (Some(reply), _) => framed(std::slice::from_ref(reply)),
+        (None, Some(reason)) => {
+            let reason = serde_json::to_value(reason).unwrap_or_default();
+            format!("[{} was not delivered: {}]", heard.message_id, reason.as_str().unwrap_or_default())
+        }
+        (None, None) => format!("[no reply to {} yet; await_reply goes on waiting]", heard.message_id),
+    };
+    Ok((text, heard))
+}

@@ -1,0 +1,144 @@
+//! `output`: what a command has written since it was last looked at, or any part of it.
+
+use base64::Engine as _;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use trl_client::Client;
+use trl_protocol::exec::{Encoding, ExecInfo, ExecParams, OutputParams, OutputReply, Stream};
+use trl_protocol::{Code, ExecId, Fault};
+
+use super::run::{MAX_OUTPUT, MOST_OUTPUT};
+use crate::collected::Collected;
+use crate::fault;
+use crate::report::{Facts, Progress, Report};
+use crate::toolbox::{Call, Hints, Spec};
+
+pub(crate) struct Output;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// From `run`
+    exec_id: String,
+    /// Only this stream. Default: both
+    #[serde(default)]
+    stream: Option<Stream>,
+    /// Begin at this byte; negative counts from the end. Default: what is new since last shown
+    #[serde(default)]
+    offset: Option<i64>,
+    /// Bytes shown of each stream. Default 16000
+    #[serde(default)]
+    limit: Option<usize>,
+    /// Keep escape sequences in the structured result
+    #[serde(default)]
+    ansi: bool,
+}
+
+impl Spec for Output {
+    const NAME: &'static str = "output";
+    const ABOUT: &'static str = "Read more output of a command, running or finished, and see how it stands. \
+        Without offset: what is new since you last saw it.";
+    const HINTS: Hints = Hints::ReadOnly;
+    const OPEN_WORLD: bool = false;
+    const NEEDS: &'static [&'static str] = &["exec.output", "exec.info"];
+    type Args = Args;
+    type Answer = Report;
+
+    async fn call(args: Args, call: Call) -> Result<(String, Report), Fault> {
+        let info = info(&call.guest.client, &args.exec_id).await?;
+        let asked = Asked {
+            stream: args.stream,
+            offset: args.offset,
+            limit: args.limit.unwrap_or(MAX_OUTPUT).clamp(1, MOST_OUTPUT),
+            ansi: args.ansi,
+            ..Asked::default()
+        };
+        shown(&call, info, asked).await
+    }
+}
+
+/// Which part of a command's output is shown, and what is said beside it.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) stream: Option<Stream>,
+    /// Without one: what is new.
+    pub(crate) offset: Option<i64>,
+    pub(crate) limit: usize,
+    pub(crate) ansi: bool,
+    pub(crate) matched: Option<String>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Default for Asked {
+    fn default() -> Asked {
+        Asked { stream: None, offset: None, limit: MAX_OUTPUT, ansi: false, matched: None, notes: Vec::new() }
+    }
+}
+
+/// How a command stands, and the part of its output that is asked for.
+pub(crate) async fn shown(call: &Call, info: ExecInfo, asked: Asked) -> Result<(String, Report), Fault> {
+    let heard = call.guest.heard(info.exec_id);
+    let totals = [info.stdout_bytes, info.stderr_bytes];
+    let mut next = heard;
+    let mut notes = asked.notes;
+    let mut streams = heard.map(|start| Collected::new(start, asked.limit));
+    for stream in Stream::BOTH.into_iter().filter(|stream| asked.stream.is_none_or(|asked| asked == *stream))
+    {
+        let index = stream.index();
+        let from_end = |offset: i64| totals[index].saturating_sub(offset.unsigned_abs());
+        let start = asked
+            .offset
+            .map_or(heard[index], |offset| u64::try_from(offset).unwrap_or_else(|_| from_end(offset)));
+        streams[index] = read(&call.guest.client, info.exec_id, stream, start, asked.limit).await?;
+        let end = streams[index].end();
+        if asked.offset.is_none() {
+            next[index] = end;
+        }
+        if end < totals[index] {
+            notes.push(format!(
+                "{} more bytes of {} from offset {end} on",
+                totals[index] - end,
+                stream.name()
+            ));
+        }
+    }
+    call.guest.note_heard(info.exec_id, next);
+    let told = Facts {
+        session: call.guest.name_of(info.session_id).await,
+        exec_id: info.exec_id,
+        progress: Progress::of(&info),
+        streams,
+        ansi: asked.ansi,
+        matched: asked.matched,
+        notes,
+    }
+    .told();
+    Ok((told.text, told.report))
+}
+
+pub(crate) async fn info(client: &Client, exec_id: &str) -> Result<ExecInfo, Fault> {
+    client.exec_info(&ExecParams { exec_id: exec_id.to_owned() }).await.map_err(fault::of)
+}
+
+async fn read(
+    client: &Client,
+    exec_id: ExecId,
+    stream: Stream,
+    offset: u64,
+    limit: usize,
+) -> Result<Collected, Fault> {
+    let params = OutputParams {
+        exec_id: exec_id.to_string(),
+        stream,
+        offset,
+        limit: Some(limit as u64),
+        encoding: Encoding::Base64,
+    };
+    let reply: OutputReply = client.exec_output(&params).await.map_err(fault::of)?;
+    let bytes = base64::engine::general_purpose::STANDARD
+        .decode(reply.base64.unwrap_or_default())
+        .map_err(|error| Fault::new(Code::InternalError, error.to_string()))?;
+    let mut collected = Collected::new(offset, limit);
+    collected.push(reply.offset, &bytes);
+    Ok(collected)
+}

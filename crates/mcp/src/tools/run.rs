@@ -1,0 +1,182 @@
+//! `run`: a command in a living shell, or beside it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use trl_protocol::exec::{Encoding, RunParams};
+use trl_protocol::session::SessionParams;
+use trl_protocol::{Code, ExecId, Fault, Request};
+
+use crate::collected::Collected;
+use crate::fault;
+use crate::follow::{Heard, Until, follow};
+use crate::guest::{Guest, Place, is_over};
+use crate::report::{Facts, Report};
+use crate::toolbox::{Call, Hints, Spec};
+
+/// How long a call takes at most unless it says so: clients give up on calls after a minute.
+const SOFT_S: f64 = 30.0;
+/// How long a command in the background is heard before its start counts as done.
+const BACKGROUND_S: f64 = 1.0;
+/// Of each stream.
+pub(crate) const MAX_OUTPUT: usize = 16_000;
+/// Most of each stream that a call may ask for.
+pub(crate) const MOST_OUTPUT: usize = 1_000_000;
+
+pub(crate) struct Run;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// Shell command or script; several lines are fine
+    command: String,
+    /// Name of a session to share or separate work; made on first use. Default: your own
+    #[serde(default)]
+    session: Option<String>,
+    /// Run beside the shell and return at once, for servers and watchers. It sees the shell's cwd and environment but cannot change them
+    #[serde(default)]
+    background: bool,
+    /// Return after this long even if it still runs; it goes on. Default 30, in the background 1
+    #[serde(default)]
+    wait_s: Option<f64>,
+    /// End it after this long. Default: never
+    #[serde(default)]
+    timeout_s: Option<f64>,
+    /// Text for its stdin
+    #[serde(default)]
+    stdin: Option<String>,
+    /// Leave stdin open so that `input` can answer it
+    #[serde(default)]
+    interactive: bool,
+    /// For this command only
+    #[serde(default)]
+    cwd: Option<String>,
+    /// For this command only
+    #[serde(default)]
+    env: Option<BTreeMap<String, String>>,
+    /// Bytes shown of each stream, head and tail. Default 16000
+    #[serde(default)]
+    max_output: Option<usize>,
+    /// Keep escape sequences in the structured result
+    #[serde(default)]
+    ansi: bool,
+    /// Let it run on when you disconnect
+    #[serde(default)]
+    keep: bool,
+}
+
+impl Spec for Run {
+    const NAME: &'static str = "run";
+    const ABOUT: &'static str = "Run a command in a persistent shell. Working directory, variables, functions and \
+        options carry over to the next call. Returns stdout and stderr apart, exit code and cwd. A command that \
+        takes long comes back as still running with an exec_id: go on with wait, output, input or cancel. \
+        A non-zero exit code is a normal result.";
+    const HINTS: Hints = Hints::Destroys { idempotent: false };
+    const OPEN_WORLD: bool = true;
+    const NEEDS: &'static [&'static str] = &["exec.stream", "session.bind", "exec.bind"];
+    type Args = Args;
+    type Answer = Report;
+
+    async fn call(args: Args, call: Call) -> Result<(String, Report), Fault> {
+        let mut place = call.guest.place(args.session.as_deref()).await?;
+        let heard = match hear(&args, &place, &call).await {
+            // Its own session ended since; its commands go to a new one.
+            Err(fault) if place.own && is_over(&fault) => {
+                call.guest.forget_own(place.id).await;
+                let ended = place.name;
+                place = call.guest.place(None).await?;
+                place.note = Some(format!(
+                    "session {ended} is over; this is a new one, without its variables and working directory"
+                ));
+                hear(&args, &place, &call).await?
+            }
+            Err(fault) if fault.code == Code::SessionBusy => {
+                return Err(busy(&call.guest, &place, fault).await);
+            }
+            heard => heard?,
+        };
+        let Heard { exec_id, progress, streams } = heard;
+        call.guest.note_heard(exec_id, [streams[0].end(), streams[1].end()]);
+        let told = Facts {
+            session: place.name,
+            exec_id,
+            progress,
+            streams,
+            ansi: args.ansi,
+            matched: None,
+            notes: place.note.into_iter().collect(),
+        }
+        .told();
+        Ok((told.text, told.report))
+    }
+}
+
+async fn hear(args: &Args, place: &Place, call: &Call) -> Result<Heard, Fault> {
+    let guest = &call.guest;
+    if args.keep {
+        guest.keep(place).await?;
+    }
+    let soft = seconds("wait_s", args.wait_s.unwrap_or(if args.background { BACKGROUND_S } else { SOFT_S }))?;
+    let limit = args.max_output.unwrap_or(MAX_OUTPUT).min(MOST_OUTPUT);
+    let params = params(args, place, soft);
+    let stream = guest.client.stream(&params).await.map_err(fault::of)?;
+    let until = Until { soft, quiet: None, ends_command: true };
+    let bind = (!place.bound && !args.keep).then(|| Arc::clone(guest));
+    let streams = [Collected::new(0, limit), Collected::new(0, limit)];
+    follow(&guest.client, stream, streams, until, (&call.teller, &call.ct), |exec_id| bound(&bind, exec_id))
+        .await
+}
+
+/// Says what is in the way, and what a model can do about it.
+async fn busy(guest: &Guest, place: &Place, fault: Fault) -> Fault {
+    let info = guest.client.session_info(&SessionParams { session_id: place.id.to_string() }).await;
+    let Some(running) = info.ok().and_then(|info| info.running) else { return fault };
+    Fault::new(
+        Code::SessionBusy,
+        format!(
+            "session {} is busy with {running}, so this command did not run; see its output, cancel it, \
+             or use background=true or another session",
+            place.name
+        ),
+    )
+    .with_details(serde_json::json!({ "running": running }))
+}
+
+/// Beside the command, which has begun already: nothing waits for this.
+fn bound(bind: &Option<Arc<Guest>>, exec_id: ExecId) {
+    if let Some(guest) = bind.clone() {
+        tokio::spawn(async move { guest.bind_exec(exec_id).await });
+    }
+}
+
+fn params(args: &Args, place: &Place, soft: Duration) -> RunParams {
+    RunParams {
+        session_id: place.id.to_string(),
+        command: args.command.clone(),
+        timeout_s: Some(args.timeout_s.unwrap_or(0.0)),
+        stdin: args.stdin.clone(),
+        stdin_open: Some(args.interactive),
+        env: args.env.clone(),
+        working_dir: args.cwd.clone(),
+        max_output_bytes: None,
+        tty: (args.interactive && has_terminals()).then_some(true),
+        check: false,
+        // A busy session is told while the call still has time to tell it.
+        wait_s: Some(soft.as_secs_f64() / 2.0),
+        background: Some(args.background),
+        encoding: Encoding::Base64,
+    }
+}
+
+/// Where commands can have a terminal, one that is to be answered gets one.
+fn has_terminals() -> bool {
+    Request::METHODS.contains(&"exec.screen")
+}
+
+pub(crate) fn seconds(name: &str, value: f64) -> Result<Duration, Fault> {
+    Duration::try_from_secs_f64(value)
+        .map_err(|_| Fault::invalid(format!("`{name}` is {value}; seconds are 0 or more")))
+}

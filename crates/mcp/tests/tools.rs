@@ -1,0 +1,64 @@
+//! What a model must read before it does anything: how much it is, and that it is true.
+
+#![expect(clippy::expect_used, reason = "what the tests share is test code too")]
+
+use trl_mcp::{Profile, definitions};
+
+fn profile(name: &str) -> Profile {
+    name.parse().expect("a profile")
+}
+
+fn tokens(profile: &Profile) -> usize {
+    let listed = serde_json::to_string(&definitions(profile)).expect("JSON");
+    bpe_openai::o200k_base().count(&listed)
+}
+
+#[test]
+fn the_default_is_few_tools_and_few_tokens() {
+    let tools = definitions(&Profile::Default);
+    assert!(tools.len() <= 10, "{} tools", tools.len());
+    let count = tokens(&Profile::Default);
+    assert!(count < 4000, "{count} tokens");
+    for smaller in ["minimal", "terminal", "mail"] {
+        assert!(tokens(&profile(smaller)) < 4000, "{smaller}");
+    }
+    assert!(tokens(&profile("minimal")) < count && count < tokens(&profile("full")));
+}
+
+#[test]
+fn every_tool_says_what_it_is() {
+    for tool in definitions(&Profile::Full) {
+        let name = &tool.name;
+        assert!(tool.description.as_ref().is_some_and(|text| text.len() > 20), "{name}");
+        assert_eq!(tool.input_schema["type"], "object", "{name}");
+        let output = tool.output_schema.as_ref().expect("an output schema");
+        assert_eq!(output["type"], "object", "{name}");
+        assert!(!output["properties"]["error"].is_null(), "{name}");
+        let hints = tool.annotations.as_ref().expect("annotations");
+        let read_only = hints.read_only_hint.expect("whether it is read-only");
+        assert!(hints.open_world_hint.is_some(), "{name}");
+        assert_eq!(hints.destructive_hint.is_none(), read_only, "{name}");
+    }
+}
+
+#[test]
+fn annotations_are_what_the_tools_do() {
+    let hints = |name: &str| {
+        let tools = definitions(&Profile::Full);
+        let tool = tools.into_iter().find(|tool| tool.name == name).expect("the tool");
+        let hints = tool.annotations.expect("annotations");
+        (hints.read_only_hint == Some(true), hints.destructive_hint == Some(true), hints.idempotent_hint)
+    };
+    for (name, expected) in [
+        ("run", (false, true, Some(false))),
+        ("output", (true, false, None)),
+        ("list_sessions", (true, false, None)),
+        ("cancel", (false, true, Some(true))),
+        ("end_session", (false, true, Some(true))),
+        ("send", (false, false, Some(false))),
+        ("check_reply", (true, false, None)),
+        ("whoami", (true, false, None)),
+    ] {
+        assert_eq!(hints(name), expected, "{name}");
+    }
+}
