@@ -16,11 +16,14 @@ use std::time::Duration;
 
 use serde_json::json;
 use support::ask;
+use tempfile::TempDir;
 use trl_mail::clock::SystemClock;
 use trl_mail::presence::SystemProcesses;
-use trl_mail::relay::{EmbeddedLimits, EmbeddedRelay};
+use trl_mail::relay::nats::{Credentials, NatsConfig, NatsRelay, Quota, Tls, setup};
+use trl_mail::relay::{EmbeddedLimits, EmbeddedRelay, Relay};
 use trl_mail::steps::{Step, Steps};
 use trl_mail::{Caller, Mail, MailConfig, MailError};
+use trl_testkit::Broker;
 
 const HOME: &str = "TRL_TEST_CRASH_HOME";
 const PLAN: &str = "TRL_TEST_CRASH_PLAN";
@@ -77,13 +80,26 @@ impl Plan {
     }
 }
 
+/// A home with this file in it has its mail carried by the broker that the file names.
+const BROKER: &str = "broker.url";
+
+fn relay(home: &Path, steps: Steps) -> Arc<dyn Relay> {
+    match std::fs::read_to_string(home.join(BROKER)) {
+        Ok(servers) => {
+            let config = NatsConfig { servers, credentials: Credentials::None, tls: Tls::default() };
+            Arc::new(NatsRelay::open(config, Some(home.join("broker.id"))).unwrap())
+        }
+        Err(_) => Arc::new(EmbeddedRelay::open(home, EmbeddedLimits::default(), steps).unwrap()),
+    }
+}
+
 fn open(home: &Path, steps: Steps) -> Mail {
-    let relay = EmbeddedRelay::open(home, EmbeddedLimits::default(), steps.clone()).unwrap();
+    let relay = relay(home, steps.clone());
     let mut config = MailConfig::new(home.to_owned());
     config.steps = steps;
     config.republish_after = Duration::from_millis(150);
     config.one_time_keys = 4;
-    Mail::open(config, Arc::new(SystemClock), Arc::new(SystemProcesses), Arc::new(relay)).unwrap()
+    Mail::open(config, Arc::new(SystemClock), Arc::new(SystemProcesses), relay).unwrap()
 }
 
 /// The child: one life of the owner. Does nothing when it is run as a test.
@@ -114,7 +130,9 @@ async fn live(home: &Path, plan: Plan, run: &str) {
             }
         }
     }
-    let wait = if matches!(plan, Plan::Never) { 1.5 } else { 0.12 };
+    // Long enough for what is to be interrupted to begin.
+    let begins = if home.join(BROKER).exists() { 0.4 } else { 0.12 };
+    let wait = if matches!(plan, Plan::Never) { 1.5 } else { begins };
     tokio::join!(read_all(&mail, 1, "alice", wait), read_all(&mail, 2, "bob", wait));
     mail.close().await.unwrap();
 }
@@ -217,9 +235,9 @@ async fn compare(home: &Path, said: &Said) {
     mail.close().await.unwrap();
 }
 
-fn plans(random: u64) -> Vec<Plan> {
+fn plans(times: u64, random: u64) -> Vec<Plan> {
     let mut plans: Vec<Plan> =
-        Step::ALL.into_iter().flat_map(|step| (0..3).map(move |n| Plan::At(step, n))).collect();
+        Step::ALL.into_iter().flat_map(|step| (0..times).map(move |n| Plan::At(step, n))).collect();
     // A fixed walk, so that a failure can be repeated.
     let mut seed = 0x2545_f491_4f6c_dd1d_u64;
     for _ in 0..random {
@@ -235,12 +253,11 @@ fn plans(random: u64) -> Vec<Plan> {
     plans
 }
 
-fn survive(random: u64) {
-    let home = tempfile::tempdir().unwrap();
+fn survive(plans: Vec<Plan>, home: &TempDir, mut between: impl FnMut(usize)) {
     let mut said = Said::default();
-    let plans = plans(random);
     let count = plans.len();
     for (run, plan) in plans.into_iter().enumerate() {
+        between(run);
         run_child(home.path(), plan, run, &mut said);
     }
     run_child(home.path(), Plan::Never, count, &mut said);
@@ -260,7 +277,24 @@ fn survive(random: u64) {
 #[test]
 fn killed_at_every_step_nothing_is_lost_or_doubled() {
     let points = std::env::var("TRL_CRASH_POINTS").ok().and_then(|text| text.parse().ok());
-    survive(points.unwrap_or(40));
+    survive(plans(3, points.unwrap_or(40)), &tempfile::tempdir().unwrap(), |_| {});
+}
+
+/// The same with a broker between, which is killed too, now and then.
+#[test]
+fn killed_at_every_step_with_a_broker_between_nothing_is_lost_or_doubled() {
+    let mut broker = Broker::open_to_all();
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join(BROKER), broker.url()).unwrap();
+    let config = NatsConfig { servers: broker.url(), credentials: Credentials::None, tls: Tls::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(setup::prepare(&config, &[], Quota::default(), 1)).unwrap();
+    survive(plans(1, 8), &home, |run| {
+        if run % 8 == 7 {
+            broker.kill();
+            broker.start();
+        }
+    });
 }
 
 /// A step that fails without death: the same life must get over it.

@@ -36,6 +36,32 @@ pub struct ContactRow {
     pub since: String,
 }
 
+/// Whether an agent is there, as its own daemon tells through the relay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Whereabouts {
+    /// Its daemon answers; mail reaches it now.
+    Online,
+    /// Nobody answers; mail waits for it.
+    Away,
+    /// The relay cannot be reached, or it is not ours to know.
+    Unknown,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PresenceRow {
+    pub who: String,
+    pub address: String,
+    pub whereabouts: Whereabouts,
+    /// Labels that mail can be sent to now.
+    pub live_sessions: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PresenceList {
+    pub contacts: Vec<PresenceRow>,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ContactList {
     pub contacts: Vec<ContactRow>,

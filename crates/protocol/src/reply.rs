@@ -51,5 +51,6 @@ pub enum MailReply {
     Reset(mail::Reset),
     Contact(contact::ContactRow),
     Contacts(contact::ContactList),
+    Presence(contact::PresenceList),
     Subscription(mail::SubscriptionOver),
 }

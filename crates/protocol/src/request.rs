@@ -87,6 +87,7 @@ requests! {
     ContactDecline(contact::ContactParams) -> contact::ContactRow = "contact.decline";
     ContactBlock(contact::ContactParams) -> contact::ContactRow = "contact.block";
     ContactList(agent::CallerParams) -> contact::ContactList = "contact.list";
+    ContactPresence(agent::CallerParams) -> contact::PresenceList = "contact.presence";
 }
 
 fn read<P: DeserializeOwned>(method: &str, params: Value) -> Result<P, Fault> {

@@ -102,7 +102,8 @@ impl Runtime {
             | Request::ContactAccept(_)
             | Request::ContactDecline(_)
             | Request::ContactBlock(_)
-            | Request::ContactList(_)) => {
+            | Request::ContactList(_)
+            | Request::ContactPresence(_)) => {
                 mail::perform(runtime, request, caller).await.map(Box::new).map(Reply::Mail)
             }
             Request::SystemPing(_) => Ok(Reply::Pong(system::ping::perform(runtime))),

@@ -15,22 +15,26 @@
     reason = "a harness reports by failing the test"
 )]
 
+mod broker;
 mod connection;
 mod daemon;
 mod every;
 mod http;
 mod leftovers;
 pub mod process;
+mod proxy;
 mod ran;
 mod session;
 mod shell;
 mod wait;
 
+pub use broker::Broker;
 pub use connection::{Answer, Connection, Event, event_bytes};
 pub use daemon::{Builder, Daemon};
 pub use every::every;
 pub use http::{Http, HttpAnswer, read_answer, read_chunk};
 pub use leftovers::Leftovers;
+pub use proxy::Proxy;
 pub use ran::Ran;
 pub use session::Session;
 pub use shell::Shell;

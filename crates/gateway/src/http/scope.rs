@@ -76,7 +76,8 @@ impl Scope {
             | Request::ContactAccept(_)
             | Request::ContactDecline(_)
             | Request::ContactBlock(_)
-            | Request::ContactList(_) => Scope::Run,
+            | Request::ContactList(_)
+            | Request::ContactPresence(_) => Scope::Run,
             Request::SystemShutdown(_) => Scope::Admin,
         }
     }

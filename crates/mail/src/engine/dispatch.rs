@@ -61,6 +61,7 @@ mail_requests! {
     ContactDecline(contact::ContactParams);
     ContactBlock(contact::ContactParams);
     ContactList(agent::CallerParams);
+    ContactPresence(agent::CallerParams);
 }
 
 impl Engine {
@@ -133,6 +134,7 @@ impl Engine {
             Ask::ContactBlock(params) => {
                 MailReply::Contact(self.contact(params, caller, Contacting::Block).await?)
             }
+            Ask::ContactPresence(params) => MailReply::Presence(self.whereabouts(params, caller).await?),
             Ask::ContactList(params) => MailReply::Contacts(
                 self.tx(move |tx| tx.list_contacts(tx.caller(caller, params.as_token.as_deref())?.agent_id))
                     .await?,

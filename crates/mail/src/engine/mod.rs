@@ -6,6 +6,7 @@
 mod agents;
 mod answer;
 mod claim;
+mod complaint;
 mod contacts;
 mod dispatch;
 mod expiry;
@@ -27,6 +28,7 @@ mod send;
 mod sessions;
 mod switchboard;
 mod tasks;
+mod whereabouts;
 
 use std::fmt;
 use std::sync::Arc;

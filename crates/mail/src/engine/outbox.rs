@@ -184,6 +184,12 @@ impl Tx<'_> {
         self.due("next_at > 0 AND next_at <= ?1 ORDER BY next_at, p.id LIMIT ?2", self.now, limit)
     }
 
+    /// Everything that was published and has no receipt counts as unpublished.
+    pub(crate) fn publish_again(&mut self) -> Result<usize, MailError> {
+        self.wakes.extend([Wake::Pump, Wake::Keys]);
+        Ok(self.db.execute("UPDATE packets SET next_at = 0 WHERE next_at > 0", [])?)
+    }
+
     fn due(&self, which: &str, first: i64, limit: i64) -> Result<Vec<Due>, MailError> {
         let mut query = self.db.prepare_cached(&format!(
             "SELECT p.id, p.outbox_id, a.address, p.peer, p.packet_id, p.bytes

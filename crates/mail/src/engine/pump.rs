@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 use trl_protocol::mail::FailReason;
 
+use super::complaint::Complaint;
 use super::outbox::{Due, Mark};
 use super::sealing::Pair;
 use super::{Engine, Wake};
@@ -38,6 +39,7 @@ pub(super) async fn run(engine: Arc<Engine>) {
     let mut outflow = Outflow::default();
     let mut receipts_at = Some(Instant::now());
     let mut told_at = Instant::now();
+    let mut complaint = Complaint::default();
     loop {
         // Also when there is always more to publish: unheard senders would publish again.
         let with_receipts =
@@ -47,11 +49,18 @@ pub(super) async fn run(engine: Arc<Engine>) {
             told_at = Instant::now();
         }
         match outflow.pass(&engine, with_receipts).await {
-            Ok(true) => continue,
-            Ok(false) => {}
+            Ok(more) => {
+                complaint.settle();
+                if more {
+                    continue;
+                }
+            }
             Err(MailError::Closed | MailError::Relay(RelayError::Closed)) => return,
+            Err(MailError::Relay(RelayError::Renewed)) => outflow.begin_again(&engine).await,
             Err(error) => {
-                tracing::warn!(%error, "sending mail failed; it is tried again");
+                if complaint.is_new(&error) {
+                    tracing::warn!(%error, "sending mail failed; it is tried again");
+                }
                 outflow.published = 0;
                 receipts_at = Some(Instant::now());
                 sleep(RETRY_AFTER).await;
@@ -122,6 +131,19 @@ impl Outflow {
             self.published = self.published.max(due.row);
         }
         engine.env.config.steps.reach(Step::PublishAfter)
+    }
+
+    /// The relay may have lost its newest packets: what has no receipt goes out again, in order,
+    /// before anything newer.
+    async fn begin_again(&mut self, engine: &Engine) {
+        self.note(engine).await;
+        self.published = 0;
+        match engine.tx(|tx| tx.publish_again()).await {
+            Ok(count) => {
+                tracing::info!(count, "the relay was started anew; what has no receipt is sent again")
+            }
+            Err(error) => tracing::warn!(%error, "what has no receipt is sent again later"),
+        }
     }
 
     async fn note(&mut self, engine: &Engine) {

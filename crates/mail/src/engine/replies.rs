@@ -27,6 +27,9 @@ const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 500;
 const DEFAULT_WAIT_S: f64 = 60.0;
 
+/// How long the maker of an agent waits for the relay to know it.
+const ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
+
 fn deadline(seconds: f64) -> Result<Instant, MailError> {
     if !(0.0..=MAX_SECONDS).contains(&seconds) {
         return Err(Fault::invalid(format!("{seconds} seconds cannot be waited")).into());
@@ -39,7 +42,12 @@ impl Engine {
         let created = self.tx(move |tx| tx.create_agent(params)).await?;
         let name = created.agent.clone();
         let agent = self.tx(move |tx| tx.known_agent(&name)).await?;
-        self.supply_keys(&agent, true).await?;
+        // A relay that is away, or does not know the agent yet, is told by the loop that keeps keys.
+        match tokio::time::timeout(ANNOUNCED_WITHIN, self.supply_keys(&agent, true)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the new agent could not be announced yet"),
+            Err(_) => tracing::warn!("the new agent could not be announced yet"),
+        }
         Ok(created)
     }
 

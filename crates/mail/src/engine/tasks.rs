@@ -13,6 +13,7 @@ use trl_protocol::agent::CallerParams;
 use trl_protocol::mail::MailEvent;
 
 use super::agents::Agent;
+use super::complaint::Complaint;
 use super::dispatch::{Caller, MailReply, MailRequest};
 use super::sessions::Session;
 use super::{Engine, Env, Switchboard, Tx, Wake, pump, respond};
@@ -26,6 +27,7 @@ use crate::steps::Step;
 use crate::store::{Owner, Witness, WitnessFile, open_database, prepare};
 
 const RETRY_AFTER: Duration = Duration::from_millis(500);
+const ANNOUNCE_AFTER: Duration = Duration::from_secs(2);
 const FETCH: usize = 128;
 
 /// Mail, open and at work. Dropping it stops the loops; [`Mail::close`] also says that all is in order.
@@ -200,6 +202,7 @@ impl Drop for Mail {
 fn read_mailbox(engine: &Arc<Engine>, tasks: &Mutex<Tasks>, runtime: &Handle, agent: Agent) {
     let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
     if tasks.reading.insert(agent.id) {
+        tasks.handles.push(runtime.spawn(super::whereabouts::attend(Arc::clone(engine), agent.clone())));
         tasks.handles.push(runtime.spawn(receive(Arc::clone(engine), agent)));
     }
 }
@@ -230,13 +233,16 @@ fn begin(database: &rusqlite::Connection, env: &Env, restored: bool) -> Result<V
 /// From the relay into the store, then the acknowledgement; what fails comes again.
 async fn receive(engine: Arc<Engine>, agent: Agent) {
     let mut mailbox = engine.relay.mailbox(&agent.address);
+    let mut complaint = Complaint::default();
     loop {
         let result = receive_batch(&engine, agent.id, mailbox.as_mut()).await;
         match result {
-            Ok(()) => {}
+            Ok(()) => complaint.settle(),
             Err(MailError::Closed | MailError::Relay(RelayError::Closed)) => return,
             Err(error) => {
-                tracing::warn!(%error, agent = agent.id, "receiving mail failed; it is tried again");
+                if complaint.is_new(&error) {
+                    tracing::warn!(%error, agent = agent.id, "receiving mail failed; it is tried again");
+                }
                 sleep(RETRY_AFTER).await;
                 mailbox = engine.relay.mailbox(&agent.address);
             }
@@ -288,6 +294,7 @@ async fn keep_time(engine: Arc<Engine>) {
 async fn keep_keys(engine: Arc<Engine>) {
     let bell = engine.env.switchboard.listen(Wake::Keys);
     let mut always = true;
+    let mut complaint = Complaint::default();
     loop {
         let agents = match engine.tx(|tx| tx.all_agents()).await {
             Ok(agents) => agents,
@@ -300,12 +307,19 @@ async fn keep_keys(engine: Arc<Engine>) {
         let mut failed = false;
         for agent in agents {
             if let Err(error) = engine.supply_keys(&agent, always).await {
-                tracing::warn!(%error, agent = agent.id, "keys could not be announced; tried again later");
+                if complaint.is_new(&error) {
+                    tracing::warn!(%error, agent = agent.id, "keys could not be announced; tried again later");
+                }
                 failed = true;
             }
         }
         always = failed;
-        bell.notify.notified().await;
+        if failed {
+            // A relay that is away comes back without a word.
+            drop(tokio::time::timeout(ANNOUNCE_AFTER, bell.notify.notified()).await);
+        } else {
+            bell.notify.notified().await;
+        }
     }
 }
 

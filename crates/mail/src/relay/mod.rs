@@ -7,6 +7,7 @@
 
 pub mod conformance;
 mod embedded;
+pub mod nats;
 
 use std::fmt;
 use std::future::Future;
@@ -17,6 +18,21 @@ use crate::seal::{Bundle, SignedKey};
 
 pub use embedded::{EmbeddedLimits, EmbeddedRelay};
 
+/// Answers a question about an agent's live sessions; `None` where it is not the asker's to know.
+pub type Answering =
+    Box<dyn Fn(Address) -> Pin<Box<dyn Future<Output = Option<Vec<String>>> + Send>> + Send + Sync>;
+
+/// Whether an agent is there, as its own daemon tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Presence {
+    /// Its daemon is connected; these of its sessions are live.
+    Online(Vec<String>),
+    /// Its daemon is connected, and does not tell us.
+    NotTold,
+    /// Nobody answered.
+    Away,
+}
+
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, RelayError>> + Send + 'a>>;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +42,9 @@ pub enum RelayError {
     Unreachable(String),
     #[error("the relay is misconfigured: {0}")]
     Misconfigured(String),
+    /// It may have lost the newest of what it took: publish again what has no receipt.
+    #[error("the relay was started anew")]
+    Renewed,
     #[error("the relay is closed")]
     Closed,
 }
@@ -88,6 +107,16 @@ pub trait Relay: fmt::Debug + Send + Sync + 'static {
 
     /// One answer for each packet, in order; packets are stored in order.
     fn publish(&self, packets: Vec<Outgoing>) -> Pending<'_, Vec<Published>>;
+
+    /// Asks the daemon of `who`, on behalf of `from`. A relay of one machine has nobody to ask.
+    fn presence<'a>(&'a self, _from: &'a Address, _who: &'a Address) -> Pending<'a, Presence> {
+        Box::pin(std::future::ready(Ok(Presence::Away)))
+    }
+
+    /// Answers such questions about `who`, for as long as it is polled.
+    fn attend<'a>(&'a self, _who: &'a Address, _answer: Answering) -> Pending<'a, ()> {
+        Box::pin(std::future::pending())
+    }
 
     /// Reads from the oldest packet that was not acknowledged.
     fn mailbox(&self, who: &Address) -> Box<dyn Mailbox>;

@@ -1,0 +1,126 @@
+//! The streams that a relay consists of, and whether a broker has them as they must be.
+//!
+//! A broker ignores fields that it does not know, so what was made is read back and compared.
+
+use std::time::Duration;
+
+use async_nats::jetstream::stream::{Config, DiscardPolicy, Republish, RetentionPolicy, StorageType};
+
+use super::names;
+
+/// Bounds of one mailbox, in what the broker counts: parcels, of one packet or many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    pub parcels: i64,
+    /// Of these, from one sender: nobody can fill another's mailbox alone.
+    pub parcels_per_sender: i64,
+    /// `-1` is no bound; any other is reserved on the broker's disk.
+    pub bytes: i64,
+}
+
+impl Default for Quota {
+    fn default() -> Quota {
+        Quota { parcels: 10_000, parcels_per_sender: 2_000, bytes: -1 }
+    }
+}
+
+/// How long a key that was given away is remembered; ids are never used again anyway.
+const USED_FOR: Duration = Duration::from_secs(90 * 86_400);
+/// Publishing again within this time changes nothing; later the reader knows it.
+const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
+
+fn kept(name: String, subjects: String, replicas: usize) -> Config {
+    Config {
+        name,
+        subjects: vec![subjects],
+        retention: RetentionPolicy::Limits,
+        storage: StorageType::File,
+        discard: DiscardPolicy::New,
+        num_replicas: replicas,
+        duplicate_window: DUPLICATE_WINDOW,
+        max_messages: -1,
+        max_bytes: -1,
+        max_messages_per_subject: -1,
+        max_message_size: -1,
+        max_consumers: -1,
+        ..Config::default()
+    }
+}
+
+pub(crate) fn directory(replicas: usize) -> Config {
+    Config {
+        discard: DiscardPolicy::Old,
+        max_messages_per_subject: 1,
+        max_message_size: 256 * 1024,
+        ..kept(names::DIRECTORY.to_owned(), names::DIRECTORY_SUBJECTS.to_owned(), replicas)
+    }
+}
+
+pub(crate) fn used_keys(replicas: usize) -> Config {
+    Config {
+        discard: DiscardPolicy::Old,
+        max_age: USED_FOR,
+        max_messages_per_subject: 1,
+        max_message_size: 1024,
+        ..kept(names::USED_KEYS.to_owned(), names::USED_KEYS_SUBJECTS.to_owned(), replicas)
+    }
+}
+
+pub(crate) fn mailbox(who: &str, quota: Quota, replicas: usize) -> Config {
+    Config {
+        max_messages: quota.parcels,
+        max_messages_per_subject: quota.parcels_per_sender,
+        discard_new_per_subject: true,
+        max_bytes: quota.bytes,
+        republish: Some(Republish {
+            source: names::mailbox_subjects(who),
+            destination: names::bell_target(who),
+            headers_only: false,
+        }),
+        ..kept(names::mailbox_stream(who), names::mailbox_subjects(who), replicas)
+    }
+}
+
+/// What differs, in words; quotas and replicas are the administrator's to choose.
+pub(crate) fn differences(wanted: &Config, found: &Config) -> Vec<String> {
+    let mut differ = Vec::new();
+    let mut compare = |what: &str, wanted: String, found: String| {
+        if wanted != found {
+            differ.push(format!("{what} is {found}, not {wanted}"));
+        }
+    };
+    let text = |value: &dyn std::fmt::Debug| format!("{value:?}");
+    compare("subjects", text(&wanted.subjects), text(&found.subjects));
+    compare("retention", text(&wanted.retention), text(&found.retention));
+    compare("storage", text(&wanted.storage), text(&found.storage));
+    compare("discard", text(&wanted.discard), text(&found.discard));
+    compare(
+        "discard_new_per_subject",
+        text(&wanted.discard_new_per_subject),
+        text(&found.discard_new_per_subject),
+    );
+    compare("max_age", text(&wanted.max_age), text(&found.max_age));
+    compare("no_ack", text(&wanted.no_ack), text(&found.no_ack));
+    compare("republish", text(&wanted.republish), text(&found.republish));
+    compare("sealed", text(&wanted.sealed), text(&found.sealed));
+    compare("deny_purge", text(&wanted.deny_purge), text(&found.deny_purge));
+    compare("allow_rollup", text(&wanted.allow_rollup), text(&found.allow_rollup));
+    let mirrors = |config: &Config| text(&(config.mirror.is_some(), config.sources.as_ref().map(Vec::len)));
+    compare("mirror and sources", mirrors(wanted), mirrors(found));
+    differ
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_stream_is_noticed_and_a_chosen_quota_is_not() {
+        let wanted = mailbox("a", Quota::default(), 1);
+        let chosen = mailbox("a", Quota { parcels: 5, parcels_per_sender: 3, bytes: 9 }, 3);
+        assert_eq!(differences(&wanted, &chosen), Vec::<String>::new());
+        let silent = Config { republish: None, retention: RetentionPolicy::WorkQueue, ..wanted.clone() };
+        let found = differences(&wanted, &silent);
+        assert!(found.len() == 2 && found[0].starts_with("retention"), "{found:?}");
+    }
+}

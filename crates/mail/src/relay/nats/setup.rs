@@ -1,0 +1,147 @@
+//! The administrator's step: streams as they must be, read back after they were made.
+
+use std::path::Path;
+
+use async_nats::jetstream::stream::Config;
+use serde::Deserialize;
+
+use super::access::{NatsConfig, User};
+use super::layout::{self, Quota};
+use super::line::{Line, NoAnswer};
+use super::names;
+use crate::identity::Address;
+use crate::relay::RelayError;
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Info {
+    pub(crate) config: Config,
+}
+
+/// What was done about one stream.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Done {
+    Made,
+    Changed,
+    Found,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Prepared {
+    pub stream: String,
+    pub done: Done,
+}
+
+impl Done {
+    pub fn word(&self) -> &'static str {
+        match self {
+            Done::Made => "made",
+            Done::Changed => "changed",
+            Done::Found => "found",
+        }
+    }
+}
+
+/// Whether the broker lets in whoever has this key.
+pub async fn is_admitted(config: &NatsConfig, key: &Path) -> bool {
+    match User::read(key) {
+        Ok(user) => Line::dial(config, &user).await.is_ok(),
+        Err(_) => false,
+    }
+}
+
+/// Makes what is missing and adapts quotas; what is there and wrong is an error, not replaced.
+pub async fn prepare(
+    config: &NatsConfig,
+    agents: &[Address],
+    quota: Quota,
+    replicas: usize,
+) -> Result<Vec<Prepared>, RelayError> {
+    let user = match config.credentials.any_file() {
+        Some(path) => User::read(&path).map_err(|error| RelayError::Misconfigured(error.to_string()))?,
+        None => User::anonymous(),
+    };
+    let line = Line::dial(config, &user).await?;
+    let mut wanted = vec![layout::directory(replicas), layout::used_keys(replicas)];
+    wanted.extend(agents.iter().map(|who| layout::mailbox(who.as_str(), quota, replicas)));
+    let mut prepared = Vec::new();
+    for config in wanted {
+        let done = stream(&line, &config).await?;
+        prepared.push(Prepared { stream: config.name, done });
+    }
+    Ok(prepared)
+}
+
+async fn stream(line: &Line, wanted: &Config) -> Result<Done, RelayError> {
+    let found: Result<Info, _> =
+        line.api(&format!("STREAM.INFO.{}", wanted.name), &serde_json::json!({})).await;
+    match found {
+        Ok(info) => {
+            as_wanted(wanted, &info.config)?;
+            if same_bounds(wanted, &info.config) {
+                return Ok(Done::Found);
+            }
+            let made: Info = line.api(&format!("STREAM.UPDATE.{}", wanted.name), wanted).await?;
+            as_made(wanted, &made.config)?;
+            Ok(Done::Changed)
+        }
+        Err(NoAnswer::Missing) => {
+            let made: Info = line.api(&format!("STREAM.CREATE.{}", wanted.name), wanted).await?;
+            as_made(wanted, &made.config)?;
+            Ok(Done::Made)
+        }
+        Err(other) => Err(other.into()),
+    }
+}
+
+fn same_bounds(wanted: &Config, found: &Config) -> bool {
+    let bounds = |config: &Config| {
+        (
+            config.max_messages,
+            config.max_messages_per_subject,
+            config.max_bytes,
+            config.max_message_size,
+            config.num_replicas,
+        )
+    };
+    bounds(wanted) == bounds(found)
+}
+
+fn as_made(wanted: &Config, made: &Config) -> Result<(), RelayError> {
+    as_wanted(wanted, made)?;
+    if same_bounds(wanted, made) {
+        return Ok(());
+    }
+    Err(RelayError::Misconfigured(format!("the broker did not take the bounds of {}", wanted.name)))
+}
+
+pub(crate) fn as_wanted(wanted: &Config, found: &Config) -> Result<(), RelayError> {
+    let differ = layout::differences(wanted, found);
+    if differ.is_empty() {
+        return Ok(());
+    }
+    let why = format!(
+        "the stream {} is not as it must be: {}; its administrator removes it and runs `trl relay init`",
+        wanted.name,
+        differ.join("; ")
+    );
+    Err(RelayError::Misconfigured(why))
+}
+
+/// An agent's own mailbox. Only users whom the administrator trusts with that can make one.
+pub(crate) async fn find_or_make_mailbox(line: &Line, who: &Address) -> Result<(), RelayError> {
+    let wanted = layout::mailbox(who.as_str(), Quota::default(), 1);
+    let name = names::mailbox_stream(who.as_str());
+    let found: Result<Info, _> = line.api(&format!("STREAM.INFO.{name}"), &serde_json::json!({})).await;
+    match found {
+        Ok(info) => as_wanted(&wanted, &info.config),
+        Err(NoAnswer::Missing) => match line.api::<Info>(&format!("STREAM.CREATE.{name}"), &wanted).await {
+            Ok(made) => as_made(&wanted, &made.config),
+            Err(NoAnswer::Failed(RelayError::Misconfigured(_))) => Err(RelayError::Misconfigured(format!(
+                "there is no mailbox for {who}; the broker's administrator runs `trl relay init --agent {who}`"
+            ))),
+            Err(other) => Err(other.into()),
+        },
+        Err(other) => Err(other.into()),
+    }
+}
