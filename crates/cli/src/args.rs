@@ -10,8 +10,8 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::config::{Flags, Key};
 use crate::verbs::{
-    agent, cancel, completions, confine, contacts, doctor, envelope, inbox, info, kill, logs, ls, man, mcp,
-    reply, restart, run, send, send_input, sent, serve, sh, shutdown, version,
+    agent, agents, cancel, completions, confine, contacts, doctor, envelope, inbox, info, kill, logs, ls,
+    man, mcp, relay, reply, restart, run, send, send_input, sent, serve, sh, shutdown, version,
 };
 
 /// Terminals that never lose their place.
@@ -90,11 +90,13 @@ pub(crate) enum Verb {
     Cancel(cancel::Args),
     SendInput(send_input::Args),
     Agent(agent::Args),
+    Agents(agents::Args),
     Send(send::Args),
     Sent(sent::Args),
     Inbox(inbox::Args),
     Reply(reply::Args),
     Contacts(contacts::Args),
+    Relay(relay::Args),
     Envelope(envelope::Args),
     Mcp(mcp::Args),
     Serve(serve::Args),

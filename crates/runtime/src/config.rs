@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use trl_mail::relay::nats::NatsConfig;
 use trl_protocol::agent::Mode;
 use trl_protocol::limits;
 
@@ -18,6 +19,8 @@ pub struct Config {
     pub mail_dir: PathBuf,
     /// Told by `agent.whoami`: whether a daemon has the mail, or its only client's own process.
     pub mail_mode: Mode,
+    /// The broker that carries mail between machines; without one mail stays here.
+    pub relay: Option<NatsConfig>,
     /// The program and arguments of a session host.
     pub host_program: PathBuf,
     pub host_args: Vec<OsString>,
@@ -49,6 +52,7 @@ impl Config {
             mail_dir: state_dir.join("mail"),
             mail_mode: Mode::Daemon,
             state_dir,
+            relay: None,
             host_program,
             host_args: vec![OsString::from("host")],
             version: env!("CARGO_PKG_VERSION").to_owned(),

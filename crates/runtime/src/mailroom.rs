@@ -7,6 +7,7 @@ use tokio::sync::Mutex;
 use trl_mail::clock::SystemClock;
 use trl_mail::config::Confiner;
 use trl_mail::presence::SystemProcesses;
+use trl_mail::relay::nats::{NatsConfig, NatsRelay};
 use trl_mail::relay::{EmbeddedLimits, EmbeddedRelay, Relay};
 use trl_mail::steps::Steps;
 use trl_mail::{Mail, MailConfig, MailError};
@@ -22,12 +23,13 @@ pub(crate) struct Mailroom {
     /// Becomes the commands of auto-responders.
     program: PathBuf,
     mode: Mode,
+    relay: Option<NatsConfig>,
     open: Mutex<Option<Arc<Mail>>>,
 }
 
 impl Mailroom {
-    pub(crate) fn new(dir: PathBuf, program: PathBuf, mode: Mode) -> Mailroom {
-        Mailroom { dir, program, mode, open: Mutex::new(None) }
+    pub(crate) fn new(dir: PathBuf, program: PathBuf, mode: Mode, relay: Option<NatsConfig>) -> Mailroom {
+        Mailroom { dir, program, mode, relay, open: Mutex::new(None) }
     }
 
     /// Mail that waits for a moment, for a relay or for an answer does not wait for a request too.
@@ -47,8 +49,9 @@ impl Mailroom {
             return Ok(Arc::clone(mail));
         }
         let (dir, program, mode) = (self.dir.clone(), self.program.clone(), self.mode);
+        let relay = self.relay.clone();
         // Opening waits for the disk, and sessions must not wait with it.
-        let opened = tokio::task::spawn_blocking(move || open_in(&dir, program, mode)).await;
+        let opened = tokio::task::spawn_blocking(move || open_in(&dir, program, mode, relay)).await;
         let mail =
             Arc::new(opened.map_err(|error| Fault::internal(format!("mail cannot be opened: {error}")))??);
         tracing::info!("mail is open");
@@ -78,9 +81,12 @@ impl Mailroom {
     }
 }
 
-fn open_in(dir: &Path, program: PathBuf, mode: Mode) -> Result<Mail, Fault> {
+fn open_in(dir: &Path, program: PathBuf, mode: Mode, broker: Option<NatsConfig>) -> Result<Mail, Fault> {
     make_private(dir).map_err(|error| Fault::internal(format!("mail cannot be opened: {error}")))?;
     let relay = || -> Result<Arc<dyn Relay>, MailError> {
+        if let Some(broker) = broker {
+            return Ok(Arc::new(NatsRelay::open(broker, Some(dir.join("broker")))?));
+        }
         let relay = EmbeddedRelay::open(&dir.join("relay"), EmbeddedLimits::default(), Steps::default())?;
         Ok(Arc::new(relay))
     };

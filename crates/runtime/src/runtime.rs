@@ -78,7 +78,12 @@ impl Runtime {
         make_private(&config.state_dir.join("sessions"))?;
         let runtime = Runtime(Arc::new(Inner {
             registry: Arc::new(Registry::new(config.max_sessions)),
-            mailroom: Mailroom::new(config.mail_dir.clone(), config.host_program.clone(), config.mail_mode),
+            mailroom: Mailroom::new(
+                config.mail_dir.clone(),
+                config.host_program.clone(),
+                config.mail_mode,
+                config.relay.clone(),
+            ),
             bonds: Bonds::default(),
             config,
             started: Instant::now(),

@@ -35,6 +35,11 @@ keys! {
     SessionTtl, "TRL_SESSION_TTL_SEC", Some("session_ttl_sec"), "sessions older than this end; 0 is never; default 86400";
     KeepSessions, "TRL_KEEP_SESSIONS", Some("keep_sessions"), "leave the sessions to the next daemon when this one is told to end; default no";
     McpTools, "TRL_MCP_TOOLS", Some("mcp_tools"), "tools that MCP clients are offered: `minimal`, `terminal`, `default`, `mail`, `full`, or names separated by commas";
+    Relay, "TRL_RELAY", Some("relay"), "broker that carries mail between machines, `nats://HOST:4222` or `tls://HOST:4222`, several of a cluster with commas; default none";
+    RelayCredentials, "TRL_RELAY_CREDENTIALS", Some("relay_credentials"), "key file (mode 0600) that speaks for this daemon's agents, or a directory with one for each: `ADDRESS.nk` or `ADDRESS.creds`";
+    RelayCa, "TRL_RELAY_CA", Some("relay_ca"), "certificates (PEM) that the broker's is checked against; default the system's";
+    RelayCert, "TRL_RELAY_CERT", Some("relay_cert"), "certificate (PEM) to show to the broker";
+    RelayCertSecret, "TRL_RELAY_KEY", Some("relay_key"), "its key (PEM, mode 0600)";
     Log, "TRL_LOG", Some("log"), "what is logged, as a `tracing` filter; default `info`";
     LogFormat, "TRL_LOG_FORMAT", Some("log_format"), "`human` or `json`; default `human`";
     LogFile, "TRL_LOG_FILE", Some("log_file"), "log to this file instead of stderr; a daemon started on demand: `daemon.log` in the state directory";

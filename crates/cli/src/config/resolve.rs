@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use trl_mail::relay::nats::{Credentials, NatsConfig, Tls};
 use trl_protocol::limits;
 
 use super::keys::Key;
@@ -31,6 +32,7 @@ pub(crate) struct Settings {
     pub(crate) session_ttl_s: f64,
     pub(crate) keep_sessions: bool,
     pub(crate) mcp_tools: trl_mcp::Profile,
+    pub(crate) relay: Option<NatsConfig>,
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
     pub(crate) log_file: Option<PathBuf>,
@@ -100,10 +102,21 @@ pub(crate) fn resolve(layers: &Layers, ambient: &Ambient) -> Result<Settings, Co
             value::TOOLS,
             trl_mcp::Profile::default(),
         )?,
+        relay: relay(layers, ambient),
         log_filter: layers.get(Key::Log).map_or_else(|| DEFAULT_LOG.to_owned(), |said| said.text.clone()),
         log_format: read(layers, Key::LogFormat, log_format, value::FORMAT, LogFormat::Human)?,
         log_file: path(Key::LogFile),
         places: layers.places.clone(),
+    })
+}
+
+fn relay(layers: &Layers, ambient: &Ambient) -> Option<NatsConfig> {
+    let servers = layers.get(Key::Relay)?.text.clone();
+    let path = |key| layers.get(key).map(|said| ambient.cwd.join(&said.text));
+    Some(NatsConfig {
+        servers,
+        credentials: path(Key::RelayCredentials).map_or(Credentials::None, Credentials::at),
+        tls: Tls { ca: path(Key::RelayCa), cert: path(Key::RelayCert), key: path(Key::RelayCertSecret) },
     })
 }
 

@@ -94,7 +94,7 @@ async fn create(name: &str, policy: Option<Untargeted>, context: &Context) -> Re
     Ok(0)
 }
 
-async fn list(context: &Context) -> Result<u8> {
+pub(super) async fn list(context: &Context) -> Result<u8> {
     let list: AgentList = context.client().await?.request("agent.list", NoParams {}).await?;
     let output = context.output;
     if output.json {

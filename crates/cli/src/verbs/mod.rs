@@ -1,6 +1,7 @@
 //! One file per verb: its flags, the call, what it prints, its exit status.
 
 pub(crate) mod agent;
+pub(crate) mod agents;
 pub(crate) mod autorespond;
 pub(crate) mod cancel;
 pub(crate) mod completions;
@@ -15,6 +16,7 @@ pub(crate) mod logs;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod mcp;
+pub(crate) mod relay;
 pub(crate) mod reply;
 pub(crate) mod restart;
 pub(crate) mod run;

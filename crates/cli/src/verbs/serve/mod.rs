@@ -66,6 +66,12 @@ pub(crate) struct Args {
     /// Leave the sessions to the next daemon when this one is told to end [env: TRL_KEEP_SESSIONS]
     #[arg(long)]
     keep_sessions: bool,
+    /// Broker that carries mail between machines [env: TRL_RELAY]
+    #[arg(long, value_name = "URL")]
+    relay: Option<String>,
+    /// Key file, or directory of key files, for the broker [env: TRL_RELAY_CREDENTIALS]
+    #[arg(long, value_name = "PATH")]
+    relay_credentials: Option<String>,
     /// What is logged, as a `tracing` filter [env: TRL_LOG] [default: info]
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
@@ -95,6 +101,8 @@ impl Args {
             (Key::MaxIdle, "--max-idle", &self.max_idle),
             (Key::SessionTtl, "--session-ttl", &self.session_ttl),
             (Key::KeepSessions, "--keep-sessions", &keep),
+            (Key::Relay, "--relay", &self.relay),
+            (Key::RelayCredentials, "--relay-credentials", &self.relay_credentials),
             (Key::Log, "--log", &self.log),
             (Key::LogFormat, "--log-format", &self.log_format),
             (Key::LogFile, "--log-file", &self.log_file),
@@ -252,6 +260,7 @@ impl Daemon {
         config.journal_bytes = self.settings.journal_bytes;
         config.max_idle_s = self.settings.max_idle_s;
         config.session_ttl_s = self.settings.session_ttl_s;
+        config.relay = self.settings.relay.clone();
         config.keep_sessions = self.settings.keep_sessions;
         Ok(config)
     }

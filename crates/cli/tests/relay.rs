@@ -1,0 +1,318 @@
+//! Mail between daemons with homes of their own, through a real broker.
+
+#![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use trl_testkit::{Broker, Connection, Daemon, GUARD, Proxy, trl, wait_until};
+
+/// A broker that knows the agents of a test, and their daemons, one agent each.
+struct Team {
+    broker: Broker,
+    members: Vec<Member>,
+}
+
+struct Member {
+    name: &'static str,
+    address: String,
+    daemon: Daemon,
+    proxy: Proxy,
+}
+
+impl Team {
+    fn of(names: &[&'static str]) -> Team {
+        let mut broker = Broker::prepare();
+        let output = Command::new(trl!())
+            .env("TRL_HOME", broker.dir())
+            .args(["relay", "init", "--dir"])
+            .arg(broker.dir().join("relay"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        broker.configure("include \"relay/trl-relay.conf\"");
+        broker.start();
+        Team { broker, members: Vec::new() }.filled(names)
+    }
+
+    fn filled(mut self, names: &[&'static str]) -> Team {
+        for name in names {
+            let proxy = Proxy::to(self.broker.address());
+            let daemon = Daemon::builder(trl!())
+                .env("TRL_RELAY", proxy.url())
+                .env("TRL_RELAY_CREDENTIALS", self.keys())
+                .start();
+            let made = daemon.connect().ok("agent.create", json!({ "name": name }));
+            let address = made["address"].as_str().unwrap().to_owned();
+            self.members.push(Member { name, address, daemon, proxy });
+        }
+        // The broker does not know the new keys until it has read its config anew.
+        assert_eq!(self.init(&[]).0, Some(1));
+        self.broker.reload();
+        let (status, made) = self.init(&[]);
+        assert_eq!(status, Some(0), "{made}");
+        self
+    }
+
+    fn keys(&self) -> PathBuf {
+        self.broker.dir().join("relay/agents")
+    }
+
+    fn init(&self, more: &[&str]) -> (Option<i32>, Value) {
+        let dir = self.broker.dir().join("relay");
+        let mut arguments = vec!["--json", "relay", "init", "--dir", dir.to_str().unwrap()]
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<Vec<_>>();
+        for member in &self.members {
+            arguments.extend(["--agent".to_owned(), format!("{}={}", member.name, member.address)]);
+        }
+        arguments.extend(["--url".to_owned(), self.broker.url()]);
+        arguments.extend(more.iter().map(|&word| word.to_owned()));
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let output = self.members[0].daemon.trl(&arguments);
+        let printed = serde_json::from_slice(&output.stdout);
+        assert!(printed.is_ok(), "{output:?}");
+        let printed = printed.unwrap();
+        (output.status.code(), printed)
+    }
+
+    fn speak(&self, n: usize) -> Connection {
+        let mut connection = self.members[n].daemon.connect();
+        connection.set_guard(GUARD * 3);
+        connection.ok("agent.use", json!({"agent": self.members[n].name, "harness_session_id": "h"}));
+        connection
+    }
+
+    /// Makes two of them contacts.
+    fn introduce(&self, one: usize, other: usize) {
+        let (mut asks, mut answers) = (self.speak(one), self.speak(other));
+        let who = json!({"who": self.members[other].address});
+        wait_until("an address that the directory knows", GUARD, || {
+            let answer = asks.call("contact.request", who.clone());
+            answer.is_ok_and(|row| row["state"] == "requested" || row["state"] == "accepted")
+        });
+        let contact = |connection: &mut Connection, address: &str, state: &str| {
+            let list = connection.ok("contact.list", json!({}));
+            list["contacts"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|row| row["address"] == address && row["state"] == state)
+        };
+        let (one, other) = (&self.members[one].address, &self.members[other].address);
+        wait_until("a contact request", GUARD, || contact(&mut answers, one, "asking"));
+        answers.ok("contact.accept", json!({ "who": one }));
+        wait_until("an accepted request", GUARD, || contact(&mut asks, other, "accepted"));
+    }
+}
+
+fn take(connection: &mut Connection, count: usize) -> Vec<String> {
+    let mut texts = Vec::new();
+    while texts.len() < count {
+        let inbox = connection.ok("mail.inbox", json!({"wait_s": 40.0}));
+        let found = inbox["messages"].as_array().unwrap();
+        assert!(!found.is_empty(), "only {texts:?} came");
+        texts.extend(found.iter().map(|message| message["text"].as_str().unwrap().to_owned()));
+    }
+    texts
+}
+
+fn send(connection: &mut Connection, to: &str, text: &str) -> String {
+    let sent = connection.ok("mail.send", json!({"to": to, "text": text}));
+    assert_eq!(sent["via"], "nats");
+    sent["message_id"].as_str().unwrap().to_owned()
+}
+
+#[track_caller]
+fn reaches(connection: &mut Connection, id: &str, state: &str) {
+    wait_until(state, GUARD * 3, || {
+        connection.ok("mail.status", json!({"message_id": id}))["state"] == state
+    });
+}
+
+fn numbered(range: std::ops::Range<usize>) -> Vec<String> {
+    range.map(|n| n.to_string()).collect()
+}
+
+/// The whole of what a team meets in a bad week, one trouble after another.
+#[test]
+fn daemons_exchange_mail_through_every_trouble() {
+    let mut team = Team::of(&["alice", "bob"]);
+    team.introduce(0, 1);
+    // Online, both ways, with receipts.
+    let (mut alice, mut bob) = (team.speak(0), team.speak(1));
+    let first = send(&mut alice, "bob", "0");
+    assert_eq!(take(&mut bob, 1), ["0"]);
+    bob.ok("mail.inbox", json!({}));
+    reaches(&mut alice, &first, "read");
+    send(&mut bob, "alice", "back");
+    assert_eq!(take(&mut alice, 1), ["back"]);
+
+    // The recipient's daemon is away, killed in the middle of its work, and comes back.
+    team.members[1].daemon.kill9();
+    let waits = send(&mut alice, "bob", "1");
+    send(&mut alice, "bob", "2");
+    reaches(&mut alice, &waits, "relayed");
+    team.members[1].daemon.restart();
+    let mut bob = team.speak(1);
+    assert_eq!(take(&mut bob, 2), numbered(1..3));
+    bob.ok("mail.inbox", json!({}));
+    reaches(&mut alice, &waits, "read");
+
+    // The broker is restarted, in order and by SIGKILL, while mail is on its way.
+    for (from, hard) in [(3, false), (8, true)] {
+        for n in from..from + 5 {
+            send(&mut alice, "bob", &n.to_string());
+            if n == from + 2 {
+                if hard { team.broker.kill() } else { team.broker.stop() }
+            }
+        }
+        team.broker.start();
+        assert_eq!(take(&mut bob, 5), numbered(from..from + 5));
+    }
+
+    // The network is cut on the sender's side in mid-send, then on the reader's, and healed.
+    for (side, from) in [(0, 13), (1, 18)] {
+        for n in from..from + 5 {
+            send(&mut alice, "bob", &n.to_string());
+            if n == from + 2 {
+                team.members[side].proxy.cut();
+            }
+        }
+        team.members[side].proxy.heal();
+        assert_eq!(take(&mut bob, 5), numbered(from..from + 5));
+    }
+
+    // The sender's daemon dies with mail that the broker never got.
+    team.members[0].proxy.cut();
+    let last = send(&mut alice, "bob", "23");
+    team.members[0].daemon.kill9();
+    team.members[0].proxy.heal();
+    team.members[0].daemon.restart();
+    assert_eq!(take(&mut bob, 1), ["23"]);
+    bob.ok("mail.inbox", json!({}));
+    let mut alice = team.speak(0);
+    reaches(&mut alice, &last, "read");
+    let rest = bob.ok("mail.inbox", json!({"wait_s": 0.3}));
+    assert_eq!(rest["messages"], json!([]), "nothing comes twice");
+}
+
+#[test]
+fn three_daemons_find_each_other_and_what_cannot_be_sent_is_said() {
+    let team = Team::of(&["alice", "bob", "carol"]);
+    team.introduce(0, 1);
+    team.introduce(2, 1);
+    let (mut alice, mut bob, mut carol) = (team.speak(0), team.speak(1), team.speak(2));
+    send(&mut alice, "bob", "from alice");
+    send(&mut carol, "bob", "from carol");
+    let mut texts = take(&mut bob, 2);
+    texts.sort();
+    assert_eq!(texts, ["from alice", "from carol"]);
+    send(&mut bob, "carol", "to carol");
+    assert_eq!(take(&mut carol, 1), ["to carol"]);
+
+    // Presence, as each daemon itself tells.
+    let output = team.members[1].daemon.trl(&["--json", "agents", "--remote", "--as", "bob"]);
+    let there: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = there["contacts"].as_array().unwrap();
+    assert_eq!(rows.len(), 2, "{there}");
+    for row in rows {
+        assert_eq!(row["whereabouts"], "online", "{row}");
+        assert!(!row["live_sessions"].as_array().unwrap().is_empty(), "{row}");
+    }
+    team.members[2].proxy.cut();
+    let whereabouts = |bob: &mut Connection| {
+        let there = bob.ok("contact.presence", json!({}));
+        let rows = there["contacts"].as_array().unwrap().clone();
+        rows.into_iter().find(|row| row["who"] == "carol").unwrap()["whereabouts"].clone()
+    };
+    wait_until("the broker to miss carol", GUARD, || whereabouts(&mut bob) == "away");
+
+    // Nobody's address is an error at once; so is a body over the limit.
+    let nobody = "a".repeat(32);
+    let fault = alice.call("contact.request", json!({ "who": nobody })).unwrap_err();
+    assert_eq!(fault["code"], "AGENT_NOT_FOUND");
+    let fault = alice.call("mail.send", json!({"to": "bob", "text": "x".repeat(300 * 1024)})).unwrap_err();
+    assert_eq!(
+        (&fault["code"], &fault["details"]["reason"]),
+        (&json!("PAYLOAD_TOO_LARGE"), &json!("too_large"))
+    );
+    // Escapes blow this one up beyond what the broker carries.
+    let fault =
+        alice.call("mail.send", json!({"to": "bob", "text": "\u{1}".repeat(200 * 1024)})).unwrap_err();
+    assert_eq!(fault["details"]["reason"], "too_large");
+
+    // A mailbox is full at its quota, and its senders are told.
+    assert_eq!(team.init(&["--mailbox-parcels", "4", "--sender-parcels", "3"]).0, Some(0));
+    let mut sent = Vec::new();
+    for n in 0..4 {
+        let id = send(&mut bob, "carol", &format!("{n}"));
+        wait_until("the broker's word", GUARD, || {
+            let state = bob.ok("mail.status", json!({ "message_id": id }))["state"].clone();
+            state == "relayed" || state == "failed"
+        });
+        sent.push(bob.ok("mail.status", json!({"message_id": id})));
+    }
+    let failed: Vec<_> = sent.iter().filter(|status| status["state"] == "failed").collect();
+    assert!(!failed.is_empty() && failed.iter().all(|status| status["reason"] == "mailbox_full"), "{sent:?}");
+}
+
+#[test]
+fn the_relay_is_prepared_once_and_checked_from_both_sides() {
+    let team = Team::of(&["alice"]);
+    let alice = &team.members[0];
+    // Again changes nothing, and says so.
+    let (status, again) = team.init(&[]);
+    assert_eq!((status, &again["config_changed"]), (Some(0), &json!(false)));
+    assert!(again["streams"].as_array().unwrap().iter().all(|stream| stream["done"] == "found"), "{again}");
+    let file = PathBuf::from(again["credentials"][0]["file"].as_str().unwrap());
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let config = again["config"].as_str().unwrap();
+    let seed = std::fs::read_to_string(&file).unwrap();
+    assert!(!again.to_string().contains(seed.lines().last().unwrap()), "a seed was printed");
+    assert!(config.contains("accounts") && !config.contains("$JS.API.>"), "{config}");
+
+    // All is well.
+    let check = |daemon: &Daemon| {
+        let output = daemon.trl(&["--json", "relay", "check"]);
+        let checked: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let findings = checked["agents"][0]["findings"].as_array().unwrap().clone();
+        let wrong: Vec<String> = findings
+            .iter()
+            .filter(|finding| finding["ok"] == false)
+            .map(|finding| {
+                assert!(finding["remedy"].is_string(), "{finding}");
+                finding["what"].as_str().unwrap().to_owned()
+            })
+            .collect();
+        assert_eq!(output.status.code(), Some(i32::from(!wrong.is_empty())));
+        (findings, wrong)
+    };
+    let (findings, wrong) = check(&alice.daemon);
+    assert!(findings.len() > 12 && wrong.is_empty(), "{wrong:?} of {findings:#?}");
+
+    // A key that others can read is not used.
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let (findings, wrong) = check(&alice.daemon);
+    assert_eq!(wrong, ["the credential's file is private"], "{findings:#?}");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+
+    // A broker that lets everybody in and everything through is found out.
+    let open = Broker::open_to_all();
+    let careless = Daemon::builder(trl!())
+        .env("TRL_RELAY", open.url())
+        .env("TRL_RELAY_CREDENTIALS", team.keys())
+        .start();
+    let made = careless.connect().ok("agent.create", json!({"name": "mallory"}));
+    let key = team.keys().join(format!("{}.nk", made["address"].as_str().unwrap()));
+    std::fs::copy(&file, &key).unwrap();
+    let (findings, wrong) = check(&careless);
+    for expected in
+        ["whoever has no key is refused", "a forged sender is refused", "another's mailbox cannot be read"]
+    {
+        assert!(wrong.iter().any(|what| what == expected), "{expected}: {findings:#?}");
+    }
+}
