@@ -56,6 +56,7 @@ fn steady(value: &mut Value) {
             for (name, field) in fields.iter_mut() {
                 match name.as_str() {
                     "duration_ms" => *field = 0.into(),
+                    "tools" => tools_of_then(field),
                     "version" => *field = "0".into(),
                     "text" => *field = steady_text(field.as_str().unwrap_or_default()).into(),
                     "exec_id" | "session" | "session_id" if field.is_string() => *field = "…".into(),
@@ -65,6 +66,13 @@ fn steady(value: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(steady),
         _ => {}
+    }
+}
+
+/// Without those that came after the recording.
+fn tools_of_then(tools: &mut Value) {
+    if let Value::Array(tools) = tools {
+        tools.retain(|tool| tool["name"] != "screen" && tool["name"] != "wait");
     }
 }
 
