@@ -127,6 +127,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
 }
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests {
     use super::*;
 

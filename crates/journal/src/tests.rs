@@ -178,20 +178,23 @@ proptest! {
     }
 }
 
-/// Asks everything that can be asked of what is kept in `dir`.
-fn read_everything(dir: &Path) {
+/// Asks everything that can be asked of what is kept in `dir`; tells what kinds of things there are.
+fn read_everything(dir: &Path) -> String {
     let (journal, execs) = recover::read(dir).unwrap();
+    let mut seen = String::new();
     for exec in execs.values() {
         exec.info(trl_protocol::SessionId(1), "/");
         exec.journal.disk_bytes();
         for stream in Stream::BOTH {
-            let total = exec.journal.total(stream);
+            let (total, dropped) = (exec.journal.total(stream), exec.journal.dropped(stream));
+            seen.push_str(&format!("{} {} ", total.min(4), dropped.min(4)));
             for from in [0, total / 2, total.saturating_sub(1), total, u64::MAX] {
                 let (offset, read) = journal.read(&exec.journal, stream, from, &mut [0; 4096]);
                 assert!(offset + read as u64 <= total);
             }
         }
     }
+    seen
 }
 
 #[test]
@@ -224,4 +227,26 @@ fn a_host_goes_on_where_another_was_killed() {
         second.discard(exec.journal);
     }
     assert_eq!(recover::read(dir.path()).unwrap().1.keys().copied().collect::<Vec<_>>(), [5]);
+}
+
+#[test]
+fn fuzz_journal_reader() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/journal");
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("1.stdout"), vec![b's'; 400]).unwrap();
+    let words: &[&[u8]] = &[
+        b"tj",
+        b"\x01",
+        b"\x03\x01",
+        b"\x06\x01",
+        b"\0\0\0\0\0\0\0\0",
+        b"\xff\xff\xff\xff\xff\xff\xff\x7f",
+        b"{\"from\":3,\"head\":0,\"ring\":0}",
+        b"{\"from\":3,\"head\":18446744073709551615,\"ring\":1}",
+        b"\"queued\": true",
+    ];
+    trl_testkit::fuzz(&corpus, words, |bytes| {
+        std::fs::write(dir.path().join("journal-1.log"), bytes).unwrap();
+        read_everything(dir.path())
+    });
 }
