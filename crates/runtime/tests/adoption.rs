@@ -8,7 +8,7 @@ use fake_host::{FakeHost, Home, ID, adopted, ask, exists, info};
 use serde_json::json;
 use tokio::net::UnixListener;
 use trl_protocol::session::SessionState;
-use trl_protocol::wire::{FromHost, HOST_PROTOCOL, ToHost};
+use trl_protocol::wire::{FromHost, ToHost};
 use trl_protocol::{Code, Reply, SessionId};
 use trl_runtime::Runtime;
 
@@ -43,18 +43,6 @@ async fn a_dead_hosts_socket_is_removed_and_nothing_else() {
     assert!(exists(&stranger));
     assert!(exists(&home.state_dir(dead)), "what it kept may still be wanted");
     assert!(!exists(&home.state_dir(old)));
-}
-
-#[tokio::test]
-async fn a_host_of_a_later_version_is_left_alone() {
-    let home = Home::new();
-    let listener = UnixListener::bind(home.socket(ID)).unwrap();
-    let (runtime, mut host) =
-        tokio::join!(Runtime::start(home.config()), FakeHost::accept_as(&listener, HOST_PROTOCOL + 1));
-    assert_eq!(host.hear().await, None, "the connection is closed without a word");
-    assert!(exists(&home.socket(ID)));
-    let fault = ask(&runtime.unwrap(), "session.info", json!({ "session_id": ID })).await.unwrap_err();
-    assert_eq!(fault.code, Code::SessionNotFound);
 }
 
 #[tokio::test]

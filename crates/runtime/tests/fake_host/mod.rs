@@ -93,7 +93,7 @@ pub fn outcome(stdout_bytes: u64, stderr_bytes: u64) -> Box<Outcome> {
 }
 
 pub struct FakeHost {
-    stream: UnixStream,
+    pub stream: UnixStream,
     inbox: Vec<u8>,
 }
 
@@ -102,9 +102,13 @@ impl FakeHost {
         FakeHost::accept_as(listener, HOST_PROTOCOL).await
     }
 
+    pub fn of(stream: UnixStream) -> FakeHost {
+        FakeHost { stream, inbox: Vec::new() }
+    }
+
     pub async fn accept_as(listener: &UnixListener, protocol: u32) -> FakeHost {
         let (stream, _) = listener.accept().await.unwrap();
-        let mut host = FakeHost { stream, inbox: Vec::new() };
+        let mut host = FakeHost::of(stream);
         let hello = host.hear().await;
         assert_eq!(hello, Some(ToHost::Hello { protocol: HOST_PROTOCOL, create: None }));
         let session = Box::new(info(ID));
