@@ -171,7 +171,7 @@ impl Host {
                 Ok(host)
             }
             Err(error) => {
-                let fault = Fault::internal(format!("the session could not be started: {error}"));
+                let fault = Fault::refused_by_system("the session could not be started", &error);
                 link.send(&FromHost::Fault { req: 0, fault });
                 link.flush_waiting();
                 Err(error)

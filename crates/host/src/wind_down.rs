@@ -35,6 +35,18 @@ pub(crate) struct Ending {
 }
 
 impl Host {
+    /// Which limit has ended the session, and what allows more.
+    pub(crate) fn why_over(&self, now: Instant) -> String {
+        let ttl = self.spec.ttl_s;
+        if ttl > 0.0 && now.duration_since(self.created).as_secs_f64() >= ttl {
+            return format!("it was older than {ttl} s; TRL_SESSION_TTL_SEC of the daemon allows more");
+        }
+        let idle = self.spec.idle_timeout_s;
+        format!(
+            "it had no command for {idle} s; idle_timeout_s of session.create, or TRL_MAX_IDLE_SEC, allows more"
+        )
+    }
+
     pub(crate) fn wind_down(&mut self, requester: Option<Requester>, force: bool, reason: &str) {
         let now = Instant::now();
         if let Some(ending) = &mut self.ending {

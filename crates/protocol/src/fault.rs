@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::io::ErrorKind;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,10 @@ pub struct Fault {
     pub details: Option<serde_json::Value>,
 }
 
+/// Too many open files, in the system and in the process: the same on every system we build for.
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+
 impl Fault {
     pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
         Fault { code, message: message.into(), details: None }
@@ -76,6 +81,24 @@ impl Fault {
 
     pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
         Fault::new(Code::InternalError, message)
+    }
+
+    /// Something that the system refused. What it has run out of is told, and how it gets more.
+    pub fn refused_by_system(what: impl fmt::Display, error: &std::io::Error) -> Self {
+        let remedy = match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free some disk space",
+            ErrorKind::ReadOnlyFilesystem => "make the file system writable",
+            ErrorKind::OutOfMemory => "free some memory",
+            // What a fork says when there may be no more processes.
+            ErrorKind::WouldBlock => {
+                "end some processes, or raise the limit on them (`ulimit -u`, or the control group's)"
+            }
+            _ if matches!(error.raw_os_error(), Some(ENFILE | EMFILE)) => {
+                "end some sessions, or start the daemon with a larger limit on descriptors (`ulimit -n`)"
+            }
+            _ => return Fault::internal(format!("{what}: {error}")),
+        };
+        Fault::new(Code::ResourcePressure, format!("{what}: {error}; {remedy}, then try again"))
     }
 
     #[must_use]
@@ -92,3 +115,24 @@ impl fmt::Display for Fault {
 }
 
 impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_run_out_is_told_with_a_remedy() {
+        for (errno, code, word) in [
+            (24, Code::ResourcePressure, "ulimit -n"),
+            (23, Code::ResourcePressure, "ulimit -n"),
+            (12, Code::ResourcePressure, "memory"),
+            (28, Code::ResourcePressure, "disk"),
+            (30, Code::ResourcePressure, "writable"),
+            (2, Code::InternalError, "it failed"),
+        ] {
+            let fault = Fault::refused_by_system("it failed", &std::io::Error::from_raw_os_error(errno));
+            assert_eq!(fault.code, code, "{}", fault.message);
+            assert!(fault.message.contains(word), "{}", fault.message);
+        }
+    }
+}

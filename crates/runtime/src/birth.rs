@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use trl_protocol::wire::SessionSpec;
-use trl_protocol::{Code, Fault, SessionId};
+use trl_protocol::{Fault, SessionId};
 
 use crate::config::Config;
 use crate::environment;
@@ -119,11 +119,6 @@ fn spawn(config: &Config, stdin: StdUnixStream) -> io::Result<Child> {
         .spawn()
 }
 
-pub(crate) fn pressure(id: SessionId, error: &io::Error) -> Fault {
-    Fault::new(
-        Code::ResourcePressure,
-        format!(
-            "the host of session {id} cannot be started now: {error}; end some sessions or try again later"
-        ),
-    )
+fn pressure(id: SessionId, error: &io::Error) -> Fault {
+    Fault::refused_by_system(format_args!("the host of session {id} cannot be started now"), error)
 }

@@ -40,6 +40,8 @@ pub struct Config {
     pub journal_bytes: u64,
     pub max_idle_s: f64,
     pub session_ttl_s: f64,
+    /// New sessions are refused while less memory than this is free; 0 is never.
+    pub min_free_memory: u64,
     /// Leave sessions to the next daemon when this one ends.
     pub keep_sessions: bool,
 }
@@ -66,6 +68,7 @@ impl Config {
             journal_bytes: limits::DEFAULT_JOURNAL_BYTES,
             max_idle_s: limits::DEFAULT_MAX_IDLE_S,
             session_ttl_s: limits::DEFAULT_SESSION_TTL_S,
+            min_free_memory: limits::DEFAULT_MIN_FREE_MEMORY,
             keep_sessions: false,
         }
     }

@@ -16,6 +16,7 @@ mod environment;
 mod host_process;
 mod link;
 mod mailroom;
+mod memory;
 mod ops;
 mod orphans;
 mod output;

@@ -160,7 +160,7 @@ impl Link {
             return Err(Fault::new(
                 Code::ResourcePressure,
                 format!(
-                    "{MAX_PENDING} requests already wait for session {}; try again later",
+                    "{MAX_PENDING} requests already wait for session {}; use another session, or try again later",
                     shared.session
                 ),
             ));

@@ -30,6 +30,7 @@ pub(crate) struct Settings {
     pub(crate) journal_bytes: u64,
     pub(crate) max_idle_s: f64,
     pub(crate) session_ttl_s: f64,
+    pub(crate) min_free_memory: u64,
     pub(crate) keep_sessions: bool,
     pub(crate) mcp_tools: trl_mcp::Profile,
     pub(crate) relay: Option<NatsConfig>,
@@ -94,6 +95,7 @@ pub(crate) fn resolve(layers: &Layers, ambient: &Ambient) -> Result<Settings, Co
         journal_bytes: bytes(Key::Journal, limits::DEFAULT_JOURNAL_BYTES)?,
         max_idle_s: seconds(Key::MaxIdle, limits::DEFAULT_MAX_IDLE_S)?,
         session_ttl_s: seconds(Key::SessionTtl, limits::DEFAULT_SESSION_TTL_S)?,
+        min_free_memory: bytes(Key::MinFreeMemory, limits::DEFAULT_MIN_FREE_MEMORY)?,
         keep_sessions: read(layers, Key::KeepSessions, value::yes_no, value::YES_NO, false)?,
         mcp_tools: read(
             layers,

@@ -63,6 +63,9 @@ pub(crate) struct Args {
     /// End sessions older than this; 0 is never [env: TRL_SESSION_TTL_SEC] [default: 86400]
     #[arg(long, value_name = "SECONDS")]
     session_ttl: Option<String>,
+    /// No new session while less memory than this is free; 0 is never [env: TRL_MIN_FREE_MEMORY] [default: 32M]
+    #[arg(long, value_name = "BYTES")]
+    min_free_memory: Option<String>,
     /// Leave the sessions to the next daemon when this one is told to end [env: TRL_KEEP_SESSIONS]
     #[arg(long)]
     keep_sessions: bool,
@@ -100,6 +103,7 @@ impl Args {
             (Key::Journal, "--journal-bytes", &self.journal_bytes),
             (Key::MaxIdle, "--max-idle", &self.max_idle),
             (Key::SessionTtl, "--session-ttl", &self.session_ttl),
+            (Key::MinFreeMemory, "--min-free-memory", &self.min_free_memory),
             (Key::KeepSessions, "--keep-sessions", &keep),
             (Key::Relay, "--relay", &self.relay),
             (Key::RelayCredentials, "--relay-credentials", &self.relay_credentials),
@@ -261,6 +265,7 @@ impl Daemon {
         config.max_idle_s = self.settings.max_idle_s;
         config.session_ttl_s = self.settings.session_ttl_s;
         config.relay = self.settings.relay.clone();
+        config.min_free_memory = self.settings.min_free_memory;
         config.keep_sessions = self.settings.keep_sessions;
         Ok(config)
     }

@@ -20,13 +20,14 @@ use crate::registry::Reservation;
 use crate::runtime::Inner;
 use crate::session::{Places, Session};
 use crate::shells::{self, Surroundings};
-use crate::{environment, seconds};
+use crate::{environment, memory, seconds};
 
 pub(crate) async fn perform(
     runtime: &Arc<Inner>,
     params: CreateParams,
     caller: &Caller,
 ) -> Result<Created, Fault> {
+    memory::check(runtime.config.min_free_memory)?;
     let plan = Plan::of(runtime, params)?;
     let reservation = reserve(runtime, plan.name.as_deref())?;
     // In a task of its own: a client that goes away must not leave half a session.
@@ -154,10 +155,14 @@ async fn make(runtime: Arc<Inner>, plan: Plan, reservation: Reservation) -> Resu
     let places = runtime.places(id);
     reservation.describe(plan.info(id));
     let spec = plan.into_spec(&runtime, id, &places)?;
-    std::fs::DirBuilder::new()
-        .mode(0o700)
-        .create(&places.state_dir)
-        .map_err(|error| Fault::internal(format!("{}: {error}", places.state_dir.display())))?;
+    // Somebody may have removed the directories above meanwhile.
+    for dir in [Some(&*places.state_dir), places.socket.parent()].into_iter().flatten() {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)
+            .map_err(|error| Fault::refused_by_system(dir.display(), &error))?;
+    }
     match birth::of_session(&runtime, spec, reservation).await {
         Ok(session) => {
             tracing::info!(session = %id, host_pid = session.process.pid, "a session was created");

@@ -1,0 +1,159 @@
+//! The machine fails: full and read-only disks, directories that vanish, shells that cannot be
+//! started. A clear error or a wait, nothing of others touched, and all is well when the cause is gone.
+
+#![expect(clippy::print_stderr, reason = "what could not be tested is told")]
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use trl_testkit::{Daemon, Session, Shell, daemon, in_each_shell, process, trl};
+
+/// A mount of its own needs leave; where there is none, the visible word is all that is tested.
+fn may_mount() -> bool {
+    let tried = Command::new("unshare").args(["-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
+    let may = tried.is_ok_and(|output| output.status.success());
+    if !may {
+        eprintln!("skipped: this user may not mount a file system of its own (unshare -m)");
+    }
+    may
+}
+
+/// A daemon whose state is on a disk of this size, which nobody else sees.
+fn with_disk(size: &str) -> Daemon {
+    let script = format!(
+        "mkdir -p \"$TRL_HOME/state\" && mount -t tmpfs -o mode=700,size={size} tmpfs \"$TRL_HOME/state\" && exec \"$0\" \"$@\""
+    );
+    Daemon::builder(trl!()).launched_by(&["unshare", "-m", "bash", "-c", &script]).start()
+}
+
+/// Runs in the session, which sees the daemon's disk.
+fn state(daemon: &Daemon) -> String {
+    daemon.home().join("state").display().to_string()
+}
+
+fn a_full_disk_costs_only_kept_output(shell: Shell) {
+    if !may_mount() {
+        return;
+    }
+    let daemon = with_disk("2m");
+    let mut session = daemon.session(shell);
+    session.put_state();
+    let before = session.run("echo before").exec_id;
+    session.run(&format!("head -c 4000000 /dev/zero > '{}/fill'", state(&daemon)));
+    for _ in 0..3 {
+        let ran = session.run("head -c 300000 /dev/zero | tr '\\0' x; echo err >&2; (exit 5)").exits(5);
+        assert_eq!((ran.stdout_bytes, ran.stderr_bytes), (300_000, 4));
+        let info = session.exec_info(&ran.exec_id);
+        assert!(info["stdout_dropped_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{info}");
+        only_true_bytes(&mut session, &ran.exec_id, b'x');
+    }
+    assert_eq!(session.output_of(&before, "stdout"), b"before\n");
+    session.keeps_state();
+    let created = session.connection.call("session.create", json!({"shell": shell.name()}));
+    if let Err(error) = &created {
+        assert_eq!(error["code"], "RESOURCE_PRESSURE", "{error}");
+        assert!(error["message"].to_string().contains("disk"), "{error}");
+    }
+    session.run(&format!("rm '{}/fill'", state(&daemon)));
+    let ran = session.run("head -c 100000 /dev/zero | tr '\\0' y; (exit 6)").exits(6);
+    assert_eq!(session.output_of(&ran.exec_id, "stdout"), vec![b'y'; 100_000]);
+    session.keeps_state();
+    daemon.session(shell).survives();
+}
+
+/// Whatever is still kept of a stream of one byte is that byte.
+#[track_caller]
+fn only_true_bytes(session: &mut Session, exec_id: &str, byte: u8) {
+    let mut offset = 0;
+    loop {
+        let params = json!({"exec_id": exec_id, "stream": "stdout", "offset": offset, "encoding": "base64"});
+        let range = session.connection.ok("exec.output", params);
+        let bytes = trl_testkit::event_bytes(&range);
+        assert!(bytes.iter().all(|&kept| kept == byte), "{exec_id}: bytes that were never written");
+        offset = range["next_offset"].as_u64().unwrap_or_default();
+        if bytes.is_empty() {
+            return;
+        }
+    }
+}
+
+fn a_read_only_disk_costs_only_kept_output(shell: Shell) {
+    if !may_mount() {
+        return;
+    }
+    let daemon = with_disk("8m");
+    let mut session = daemon.session(shell);
+    session.put_state();
+    let path = state(&daemon);
+    // What is open for writing keeps a disk from becoming read-only; new files are what matters.
+    let mut other = daemon.session(shell);
+    other.destroy();
+    session.run(&format!("mount -o bind,ro '{path}' '{path}'")).exits(0);
+    let ran = session.run("head -c 100000 /dev/zero | tr '\\0' x; (exit 5)").exits(5);
+    assert_eq!(ran.stdout_bytes, 100_000);
+    session.keeps_state();
+    let error = session.connection.call("session.create", json!({"shell": shell.name()})).err();
+    let error = error.unwrap_or(Value::Null);
+    assert_eq!(error["code"], "RESOURCE_PRESSURE", "{error}");
+    assert!(error["message"].to_string().contains("ead-only"), "{error}");
+    session.run(&format!("umount '{path}'")).exits(0);
+    session.keeps_state();
+    daemon.session(shell).survives();
+}
+
+fn directories_that_vanish_are_made_again(shell: Shell) {
+    let mut daemon = daemon!();
+    let mut session = daemon.session(shell);
+    session.put_state();
+    let before = session.run("echo before").exec_id;
+    fs::remove_dir_all(daemon.home().join("state")).unwrap_or_default();
+    let ran = session.run("head -c 200000 /dev/zero | tr '\\0' x; (exit 5)").exits(5);
+    assert_eq!(session.output_of(&ran.exec_id, "stdout"), vec![b'x'; 200_000]);
+    assert_eq!(session.output_of(&before, "stdout"), b"before\n", "what is open can still be read");
+    session.keeps_state();
+    let mut next = daemon.session(shell);
+    next.survives();
+    next.destroy();
+    fs::remove_dir_all(daemon.home().join("run/hosts")).unwrap_or_default();
+    session.survives();
+    let mut next = daemon.session(shell);
+    next.put_state();
+    daemon.restart();
+    next.connection = daemon.connect();
+    next.keeps_state();
+    // Nobody can reach the first one any more: its address is gone. It ends with its time.
+    daemon.keep_sessions();
+}
+
+fn a_shell_that_cannot_be_started_is_told_and_comes_back(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let program = session.info()["shell"].as_str().map(str::to_owned).unwrap_or_default();
+    let program = ["/usr/bin", "/bin"].map(|dir| format!("{dir}/{program}"));
+    let found = program.iter().find(|path| process::exists(path)).cloned().unwrap_or_default();
+    let copy = daemon.work().join(shell.name());
+    fs::copy(&found, &copy).unwrap_or_default();
+    let mut session = daemon.session_with(shell, json!({"shell": copy}));
+    session.put_state();
+    session.ok(":");
+    let away = daemon.work().join("away");
+    fs::rename(&copy, &away).unwrap_or_default();
+    session.run("kill -9 $$").exits(137);
+    for _ in 0..2 {
+        let message = session.refused(json!({"command": "echo never > ran"}), "RESOURCE_PRESSURE");
+        assert!(message.contains("shell"), "{message}");
+    }
+    assert_eq!(session.info()["state"], "idle");
+    fs::rename(&away, &copy).unwrap_or_default();
+    session.run("true").exits(0).tells_of_the_shell();
+    session.has_state_back();
+    assert!(!process::exists(session.dir.join("kept/ran")));
+}
+
+in_each_shell!(
+    a_full_disk_costs_only_kept_output,
+    a_read_only_disk_costs_only_kept_output,
+    directories_that_vanish_are_made_again,
+    a_shell_that_cannot_be_started_is_told_and_comes_back,
+);

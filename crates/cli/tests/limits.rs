@@ -1,0 +1,128 @@
+//! Limits that protect: each refusal says which one it was and how to get more.
+
+use serde_json::{Value, json};
+use trl_testkit::{Daemon, GUARD, Session, Shell, daemon, process, trl, wait_until};
+
+/// A refusal must have this code and name all of these.
+#[track_caller]
+fn refused(answer: Result<Value, Value>, code: &str, words: &[&str]) {
+    let error = answer.err().unwrap_or_default();
+    assert_eq!(error["code"], code, "{error}");
+    let message = error["message"].as_str().unwrap_or_default();
+    for word in words {
+        assert!(message.contains(word), "{word:?} is not in: {message}");
+    }
+}
+
+fn run(session: &mut Session, params: Value) -> Result<Value, Value> {
+    let params = session.params(params);
+    session.connection.call("exec.run", params)
+}
+
+#[test]
+fn sessions() {
+    let daemon = Daemon::builder(trl!()).arg("--max-sessions").arg("2").start();
+    let mut first = daemon.session(Shell::Bash);
+    let _second = daemon.session(Shell::Sh);
+    let third = first.connection.call("session.create", json!({}));
+    refused(third, "MAX_SESSIONS_REACHED", &["2", "TRL_MAX_SESSIONS", "session.destroy"]);
+    first.destroy();
+    first.connection.ok("session.create", json!({}));
+}
+
+#[test]
+fn memory() {
+    let daemon = Daemon::builder(trl!()).env("TRL_MIN_FREE_MEMORY", "1000000G").start();
+    let created = daemon.connect().call("session.create", json!({}));
+    refused(created, "RESOURCE_PRESSURE", &["memory", "TRL_MIN_FREE_MEMORY"]);
+    daemon.connect().ok("system.ping", json!({}));
+}
+
+#[test]
+fn commands_of_a_session() {
+    let daemon = daemon!();
+    let mut session = daemon.session_with(Shell::Bash, json!({"limits": {"max_commands": 2}}));
+    session.ok("true");
+    session.ok("true");
+    refused(
+        run(&mut session, json!({"command": "true"})),
+        "SESSION_LIMIT_EXCEEDED",
+        &["2", "limits.max_commands"],
+    );
+}
+
+#[test]
+fn the_queue() {
+    let daemon = daemon!();
+    let mut session = daemon.session_with(Shell::Bash, json!({"limits": {"max_queue": 1}}));
+    session.stream_until(json!({"command": "echo up; sleep 1000"}), "up\n");
+    refused(run(&mut session, json!({"command": "true"})), "SESSION_BUSY", &["wait_s", "cancel"]);
+    session.start(json!({"command": "true", "background": false, "wait_s": 100}));
+    let beyond = run(&mut session, json!({"command": "true", "wait_s": 100}));
+    refused(beyond, "SESSION_LIMIT_EXCEEDED", &["1", "limits.max_queue"]);
+}
+
+#[test]
+fn the_size_of_what_is_sent() {
+    let daemon = daemon!();
+    let mut session = daemon.session(Shell::Bash);
+    let long = "x".repeat(9 << 20);
+    refused(
+        run(&mut session, json!({"command": long})),
+        "PAYLOAD_TOO_LARGE",
+        &["command", "8388608", "file"],
+    );
+    let exec_id = session.start(json!({"command": "sleep 1000", "stdin_open": true}));
+    let write = |session: &mut Session| {
+        let data = "y".repeat(9 << 20);
+        session.connection.call("exec.write", json!({"exec_id": exec_id, "data": data}))
+    };
+    write(&mut session).expect("the first is below the limit");
+    refused(write(&mut session), "RESOURCE_PRESSURE", &["stdin", "again"]);
+    session.survives();
+}
+
+#[test]
+fn output() {
+    let daemon = Daemon::builder(trl!()).env("TRL_JOURNAL_BYTES", "300k").start();
+    let mut session = daemon.session(Shell::Bash);
+    let ran = session
+        .run_with(json!({"command": "head -c 2000000 /dev/zero | tr '\\0' z", "max_output_bytes": 1000}));
+    assert!(ran.stdout_truncated && ran.stdout_bytes == 2_000_000, "{ran:?}");
+    assert!(ran.stdout.contains("left out") && ran.stdout.contains("exec.output"), "{ran:?}");
+    let range = session.connection.ok("exec.output", json!({"exec_id": ran.exec_id, "stream": "stdout"}));
+    assert!(range["dropped_bytes"].as_u64().is_some_and(|dropped| dropped > 1_600_000), "{range:.200}");
+}
+
+#[test]
+fn idle_time_and_age() {
+    let daemon = Daemon::builder(trl!()).env("TRL_SESSION_TTL_SEC", "1").start();
+    for (params, words) in [
+        (json!({"idle_timeout_s": 0.2}), ["0.2 s", "idle_timeout_s"]),
+        (json!({"idle_timeout_s": 0}), ["1 s", "TRL_SESSION_TTL_SEC"]),
+    ] {
+        let mut session = daemon.session_with(Shell::Bash, params);
+        let host = session.host_pid();
+        process::assert_ends("a session beyond its limit", host);
+        wait_until("it is told", GUARD, || {
+            session.connection.ok("session.list", json!({}))["sessions"] == json!([])
+        });
+        refused(run(&mut session, json!({"command": "true"})), "SESSION_TERMINATED", &words);
+    }
+}
+
+#[test]
+fn descriptors() {
+    let script = "ulimit -n 40; exec \"$0\" \"$@\"";
+    let daemon = Daemon::builder(trl!()).launched_by(&["bash", "-c", script]).start();
+    let mut connection = daemon.connect();
+    let mut count = 0;
+    let refusal = loop {
+        match connection.call("session.create", json!({"shell": "sh"})) {
+            Ok(_) => count += 1,
+            error => break error,
+        }
+        assert!(count < 40, "forty descriptors cannot serve so many sessions");
+    };
+    refused(refusal, "RESOURCE_PRESSURE", &["ulimit -n"]);
+}
