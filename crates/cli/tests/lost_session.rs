@@ -206,6 +206,47 @@ fn a_lost_session_can_be_forgotten() {
     daemon.connect().fails("session.info", params, "SESSION_NOT_FOUND");
 }
 
+/// A daemon that a client inside a session has started serves everybody: it outlives that session.
+#[test]
+fn a_daemon_started_from_inside_a_session_outlives_it() {
+    let daemon = Daemon::builder(trl_testkit::trl!()).prepare();
+    let pid = || daemon.connect().ok("system.info", json!({}))["pid"].as_i64().unwrap_or_default() as i32;
+    let trl = format!("TRL_HOME='{}' '{}'", daemon.home().display(), trl_testkit::trl!().display());
+    assert!(daemon.trl(&["run", "-s", "outer", "true"]).status.success());
+    for kill_host in [false, true] {
+        let first = pid();
+        let gate = daemon.work().join("gate");
+        let inside = format!("while [ ! -e gate ]; do sleep 0.01; done; {trl} run -s inner 'x=1'; rm gate");
+        let params = json!({"session_id": "outer", "command": inside, "timeout_s": 0});
+        daemon.connect().ok("exec.start", params);
+        process::signal(first, process::Signal::KILL);
+        process::assert_ends("the first daemon", first);
+        std::fs::write(&gate, "").unwrap_or_default();
+        wait_until("a client inside has started a daemon", GUARD, || !process::exists(&gate));
+        let second = pid();
+        assert_ne!(first, second);
+        let mut connection = daemon.connect();
+        let outer = connection.ok("session.info", json!({"session_id": "outer"}));
+        assert!(
+            process::descendants(outer["host_pid"].as_i64().unwrap_or_default() as i32).contains(&second)
+        );
+        if kill_host {
+            process::signal(outer["host_pid"].as_i64().unwrap_or_default() as i32, process::Signal::KILL);
+            wait_until("it is lost", GUARD, || {
+                connection.ok("session.info", json!({"session_id": "outer"}))["state"] == "lost"
+            });
+        } else {
+            connection.ok("session.destroy", json!({"session_id": "outer"}));
+        }
+        assert_eq!(pid(), second);
+        let kept = daemon.trl(&["run", "-s", "inner", "echo $x"]);
+        assert_eq!(String::from_utf8_lossy(&kept.stdout), "1\n", "{kept:?}");
+        assert!(daemon.trl(&["run", "-s", "outer", "true"]).status.success() || kill_host);
+    }
+    assert!(daemon.trl(&["shutdown"]).status.success());
+    wait_until("everything has ended", GUARD, || daemon.processes().is_empty());
+}
+
 #[test]
 fn its_name_may_be_taken_meanwhile() {
     let daemon = daemon!();

@@ -37,12 +37,11 @@ fn keep(host: libc::pid_t) -> ! {
         }
     }
     let me = rustix::process::getpid().as_raw_nonzero().get();
-    loop {
+    while !tree::is_childless(me) {
         tree::kill_all(me);
-        if wait_for_child().is_none() {
-            std::process::exit(0)
-        }
+        wait_for_child();
     }
+    std::process::exit(0)
 }
 
 /// The pid of one that has ended; None when there is no child left.

@@ -38,6 +38,11 @@ fn read_stat(stat: &str) -> Option<Process> {
     })
 }
 
+/// Whether nothing is below `root`, not even one that is dead and not waited for.
+pub fn is_childless(root: i32) -> bool {
+    children(root).is_empty()
+}
+
 /// Everything below `root`, parents before children.
 pub fn descendants(root: i32) -> Vec<Process> {
     let (mut found, mut queue) = (Vec::new(), vec![root]);
@@ -53,7 +58,26 @@ pub fn descendants(root: i32) -> Vec<Process> {
     found
 }
 
+/// Without daemons that were started on demand from inside the session: they are not the
+/// session's, and the sessions that they have made are not either.
 fn children(pid: i32) -> Vec<i32> {
+    all_children(pid).into_iter().filter(|child| !is_daemon(*child)).collect()
+}
+
+fn is_daemon(pid: i32) -> bool {
+    let program = |pid: &str| {
+        let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?.into_os_string().into_string().ok()?;
+        // A program that was replaced by a newer one meanwhile.
+        Some(path.trim_end_matches(" (deleted)").to_owned())
+    };
+    let own = program(&pid.to_string()).is_some_and(|path| program("self") == Some(path));
+    let words = || fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    own && [&b"serve"[..], b"--detached"]
+        .iter()
+        .all(|word| words().split(|&byte| byte == 0).any(|w| w == *word))
+}
+
+fn all_children(pid: i32) -> Vec<i32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let lists = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
     lists

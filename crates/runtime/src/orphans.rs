@@ -59,6 +59,11 @@ fn handle_of(pid: i32, sessions: &HashSet<String>) -> Option<std::os::fd::OwnedF
     if !belongs(&fs::read(format!("/proc/{pid}/environ")).ok()?, sessions) {
         return None;
     }
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    // A daemon that was started on demand from inside is not the session's.
+    if words.split(|&byte| byte == 0).any(|word| word == b"--detached") {
+        return None;
+    }
     let handle = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
     belongs(&fs::read(format!("/proc/{pid}/environ")).ok()?, sessions).then_some(handle)
 }
