@@ -33,5 +33,13 @@ contract:
 bench *ARGS:
     cargo bench -p trl --bench engine -- {{ ARGS }}
 
+# Load and breakage for MINUTES, with hundreds of sessions (docs/reliability.md)
+soak MINUTES="10" *ARGS:
+    cargo bench -p trl --bench soak -- --minutes {{ MINUTES }} {{ ARGS }}
+
+# Damaged inputs for SECONDS each; what is new stays in the corpus
+fuzz SECONDS="60":
+    TRL_FUZZ_SECONDS={{ SECONDS }} cargo nextest run --workspace fuzz_
+
 run *ARGS:
     cargo run --release -- {{ ARGS }}
