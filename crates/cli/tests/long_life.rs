@@ -3,19 +3,7 @@
 //! The sequence is drawn from a seed that a failure prints; `TESTKIT_SEED` repeats it.
 
 use serde_json::json;
-use trl_testkit::{Daemon, Ran, Session, Shell, daemon, in_each_shell, process};
-
-/// A small generator: the tests need variety that can be repeated, not quality.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
-    }
-}
+use trl_testkit::{Daemon, Dice, GUARD, Ran, Session, Shell, daemon, in_each_shell, process, wait_until};
 
 /// What the living shell must answer.
 struct Model {
@@ -33,7 +21,7 @@ struct Life {
 
 impl Life {
     /// One random thing that happens; the model knows what it changes.
-    fn step(&mut self, what: u64, how: u64) {
+    fn step(&mut self, what: usize, how: usize) {
         match what {
             0..=3 => self.count(how),
             4 => self.fail(how),
@@ -45,6 +33,8 @@ impl Life {
             10 => self.print_a_lot(),
             11 => self.in_background(how),
             12 => self.break_syntax(),
+            13 => self.lose_the_host(),
+            14 => self.queue(how),
             _ => self.check(),
         }
     }
@@ -54,7 +44,7 @@ impl Life {
         self.session.run_with(params)
     }
 
-    fn count(&mut self, how: u64) {
+    fn count(&mut self, how: usize) {
         self.model.counter += how as i64;
         let expected = format!("{}\n", self.model.counter);
         self.run(json!({"command": format!("n=$((n+{how})); echo $n"), "env": {"ONCE": "x"}}))
@@ -63,14 +53,14 @@ impl Life {
         self.model.status = 0;
     }
 
-    fn fail(&mut self, how: u64) {
+    fn fail(&mut self, how: usize) {
         self.model.status = how as i64 + 1;
         let command = format!("(exit {})", self.model.status);
         let status = self.model.status;
         self.run(json!({"command": command})).exits(status).quietly_or_told();
     }
 
-    fn move_to(&mut self, how: u64) {
+    fn move_to(&mut self, how: usize) {
         self.model.directory = self.session.dir.join(format!("d{how}")).display().to_string();
         let command = format!("mkdir -p '{0}' && cd '{0}'", self.model.directory);
         self.run(json!({"command": command, "working_dir": "/"}));
@@ -79,7 +69,7 @@ impl Life {
         self.model.status = 0;
     }
 
-    fn time_out(&mut self, how: u64) {
+    fn time_out(&mut self, how: usize) {
         let command =
             ["sleep 30", "while :; do :; done", "sleep 30 | cat", "sh -c 'trap \"\" INT; sleep 30; :'"]
                 [how as usize % 4];
@@ -98,7 +88,7 @@ impl Life {
         self.model.status = data["exit_code"].as_i64().unwrap_or(-1);
     }
 
-    fn die(&mut self, how: u64) {
+    fn die(&mut self, how: usize) {
         let (command, status) =
             [("exit 3", 3), ("kill -9 $$", 137), ("exec sh -c 'exit 5'", 5)][how as usize % 3];
         self.run(json!({"command": format!("echo before; {command}; n=wrong")}))
@@ -114,13 +104,50 @@ impl Life {
         self.session.connection = self.daemon.connect();
     }
 
+    fn lose_the_host(&mut self) {
+        // What the shell holds is on disk before the next command runs.
+        self.run(json!({"command": ":"})).exits(0);
+        self.session.kill_host();
+        wait_until("the session is lost", GUARD, || self.session.info()["state"] == "lost");
+        let params = self.session.params(json!({}));
+        self.session.connection.ok("session.restart", params);
+        self.run(json!({"command": "true"})).exits(0).tells_of_the_shell();
+        self.model.status = 0;
+    }
+
+    /// Commands that wait for each other, one of them taken back, and the daemon killed meanwhile.
+    fn queue(&mut self, how: usize) {
+        let begin = |session: &mut Session, command: String| {
+            session.start(json!({"command": command, "background": false, "wait_s": 60}))
+        };
+        let gate = self.session.dir.join("gate").display().to_string();
+        begin(&mut self.session, format!("while [ ! -e '{gate}' ]; do sleep 0.01; done; rm -f '{gate}'"));
+        let added = begin(&mut self.session, format!("n=$((n+{how}))"));
+        let taken_back = begin(&mut self.session, "n=wrong".to_owned());
+        let last = begin(&mut self.session, "echo $n".to_owned());
+        self.session.connection.ok("exec.cancel", json!({"exec_id": taken_back}));
+        if how % 2 == 0 {
+            self.crash();
+        }
+        std::fs::write(&gate, "").unwrap_or_default();
+        self.model.counter += how as i64;
+        self.model.runs += 3;
+        assert_eq!(
+            self.session.attach(&last).output("stdout"),
+            format!("{}\n", self.model.counter).as_bytes()
+        );
+        assert_eq!(self.session.exec_info(&added)["exit_code"], 0);
+        assert_eq!(self.session.exec_info(&taken_back)["cancelled"], true);
+        self.model.status = 0;
+    }
+
     fn print_a_lot(&mut self) {
         let ran = self.run(json!({"command": "head -c 300000 /dev/zero | tr '\\0' x; echo err >&2", "max_output_bytes": 100}));
         assert_eq!((ran.stdout_bytes, ran.stderr_bytes), (300_000, 4));
         self.model.status = 0;
     }
 
-    fn in_background(&mut self, how: u64) {
+    fn in_background(&mut self, how: usize) {
         self.model.runs += 1;
         let exec_id = self.session.start(json!({"command": format!("n=wrong; echo {how}")}));
         assert_eq!(self.session.attach(&exec_id).output("stdout"), format!("{how}\n").as_bytes());
@@ -154,17 +181,16 @@ impl QuietlyOrTold for Ran {
 }
 
 fn a_long_life_holds_what_it_should(shell: Shell) {
-    let seed = std::env::var("TESTKIT_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed: u64 = seed.unwrap_or_else(|| u64::from(std::process::id()) * 0x9e37_79b9 + 1);
     let daemon = daemon!();
     let mut session = daemon.session_with(shell, json!({"timeout_s": 20}));
     session.ok("n=0");
     let directory = session.dir.display().to_string();
     let mut life = Life { daemon, session, model: Model { counter: 0, directory, status: 0, runs: 1 } };
-    let mut dice = Dice(seed);
+    let mut dice = Dice::from_environment();
+    let seed = dice.seed();
     let mut steps = Vec::new();
     for _ in 0..60 {
-        let step = (dice.roll(16), dice.roll(7));
+        let step = (dice.roll(18), dice.roll(7));
         steps.push(step);
         let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| life.step(step.0, step.1)));
         assert!(told.is_ok(), "TESTKIT_SEED={seed} {shell:?}: the last of {steps:?}");

@@ -46,6 +46,9 @@ const REPEATABLE: &[&str] = &[
     "agent.sessions",
 ];
 
+/// These carry a `run_id`, so that the command runs once however often it is asked for.
+const ONCE: &[&str] = &["exec.run", "exec.start"];
+
 /// How to a daemon.
 enum Way {
     Socket(Options),
@@ -107,9 +110,15 @@ impl Client {
             method: method.to_owned(),
             problem: error.to_string(),
         };
-        let params = serde_json::to_value(params).map_err(unreadable)?;
-        let repeatable = REPEATABLE.contains(&method) || params.get("write_id").is_some();
+        let mut params = serde_json::to_value(params).map_err(unreadable)?;
         let id = self.next_id();
+        if ONCE.contains(&method)
+            && let Some(params) = params.as_object_mut()
+        {
+            params.entry("run_id").or_insert_with(|| Value::from(id.clone()));
+        }
+        let repeatable = REPEATABLE.contains(&method)
+            || ["write_id", "run_id"].iter().any(|name| params.get(name).is_some());
         let line = message::request(&id, method, params).map_err(unreadable)?;
         for _ in 0..TRIES {
             let mut connection = self.take().await?;

@@ -40,7 +40,8 @@ impl Connection {
             return Err(Error::PathTooLong { socket: socket.to_owned(), limit: MAX_SOCKET_PATH });
         }
         let stream = UnixStream::connect(socket).await.map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            // Reset: it was killed while we waited to be accepted.
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => {
                 Error::NoDaemon { socket: socket.to_owned() }
             }
             _ => Error::Connect { socket: socket.to_owned(), source },

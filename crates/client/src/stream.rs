@@ -3,13 +3,13 @@
 //! The stream remembers how far it has heard each output. When its connection ends
 //! before the command's result, it goes on with `exec.attach` from there: no byte
 //! is missed, none comes twice. A command of which the daemon has not said that it
-//! exists is never sent again, since it may have run.
+//! exists is sent again under the same `run_id`, so that it runs once.
 
 use trl_protocol::exec::{AttachParams, Encoding, RunParams, StreamReply};
 use trl_protocol::{Code, ExecId};
 
 use crate::client::Client;
-use crate::connection::{Connection, Ended};
+use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::message::{self, Event, Incoming};
 
@@ -73,14 +73,15 @@ impl Asked {
 enum Read {
     Step(Step),
     Skip,
-    Cut(Ended),
+    Cut,
     /// Cut by a daemon that says goodbye and still holds its socket.
     Leaving,
 }
 
 impl<'c> ExecStream<'c> {
     pub(crate) async fn run(client: &'c Client, params: &RunParams) -> Result<ExecStream<'c>> {
-        let params = RunParams { encoding: Encoding::Base64, ..params.clone() };
+        let run_id = params.run_id.clone().or_else(|| Some(client.next_id()));
+        let params = RunParams { encoding: Encoding::Base64, run_id, ..params.clone() };
         Self::begin(client, Asked::new(client, "exec.stream", &params)?, None, [0, 0]).await
     }
 
@@ -122,13 +123,13 @@ impl<'c> ExecStream<'c> {
                     return Ok(step);
                 }
                 Read::Skip => {}
-                Read::Cut(ended) => self.resume(ended).await?,
+                Read::Cut => self.resume().await?,
                 Read::Leaving => {
                     // Its socket still accepts; the end of this connection is the sign that it is gone.
                     if let Some(connection) = &mut self.connection {
                         while connection.next_line().await.is_ok() {}
                     }
-                    self.resume(Ended::Unread).await?;
+                    self.resume().await?;
                 }
             }
         }
@@ -139,7 +140,7 @@ impl<'c> ExecStream<'c> {
         let Some(connection) = &mut self.connection else { return Err(asked.lost()) };
         let line = match connection.next_line().await {
             Ok(line) => line,
-            Err(ended) => return Ok(Read::Cut(ended)),
+            Err(_) => return Ok(Read::Cut),
         };
         match message::read(line, &asked.id).map_err(|problem| asked.unreadable(problem))? {
             None => Ok(Read::Skip),
@@ -190,7 +191,7 @@ impl<'c> ExecStream<'c> {
     }
 
     /// Goes on over a new connection, with a new daemon if the old one is gone.
-    async fn resume(&mut self, ended: Ended) -> Result<()> {
+    async fn resume(&mut self) -> Result<()> {
         if self.fruitless == FRUITLESS {
             return Err(self.asked.lost());
         }
@@ -206,9 +207,8 @@ impl<'c> ExecStream<'c> {
                 };
                 self.asked = Asked::new(self.client, "exec.attach", &params)?;
             }
-            // Never begun: asking the next daemon is no repeat.
-            None if ended == Ended::Unread => {}
-            None => return Err(self.asked.lost()),
+            // Sent again under the same `run_id`: if it has begun, it is not begun again.
+            None => {}
         }
         self.connection = Some(self.asked.send(self.client).await?);
         Ok(())

@@ -10,6 +10,7 @@ use tokio::net::{UnixListener, UnixStream};
 use trl_client::{Client, Error, Event, Options, Step};
 use trl_protocol::Code;
 use trl_protocol::exec::{AttachParams, Encoding, RunParams, Stream};
+use trl_protocol::session::CreateParams;
 use trl_protocol::system::NoParams;
 
 /// One side of a conversation, line by line.
@@ -118,22 +119,28 @@ async fn a_cut_stream_goes_on_without_gap_or_repeat() {
 }
 
 #[tokio::test]
-async fn a_command_that_may_have_run_is_not_sent_again() {
+async fn a_command_that_may_have_run_is_sent_again_under_the_same_id() {
     let (_dir, socket, listener) = listener();
     let (client, mut first) = client(&socket, &listener).await;
     let daemon = async {
-        first.request().await;
+        let cut = first.request().await;
         drop(first);
+        let mut second = Side::accept(&listener).await;
+        let again = second.request().await;
+        assert_eq!(again["method"], "exec.stream");
+        assert!(again["params"]["run_id"].is_string());
+        assert_eq!(again["params"], cut["params"]);
+        second.say(done(&again["id"])).await;
     };
     let hear = async {
         let mut stream = client.stream(&params()).await.unwrap();
-        assert!(matches!(stream.next().await, Err(Error::Lost { .. })));
+        assert!(matches!(stream.next().await, Ok(Step::Done(_))));
     };
     tokio::join!(daemon, hear);
 }
 
 #[tokio::test]
-async fn only_questions_are_asked_again() {
+async fn what_could_be_done_twice_is_not_asked_again() {
     let (_dir, socket, listener) = listener();
     let (client, mut first) = client(&socket, &listener).await;
     let daemon = async {
@@ -143,11 +150,12 @@ async fn only_questions_are_asked_again() {
         let id = second.request().await["id"].clone();
         second.say(json!({"id": id, "ok": true, "data": {"uptime_s": 1.0, "version": "v"}})).await;
         // The next call comes over the same connection; it is cut too.
-        assert_eq!(second.request().await["method"], "exec.run");
+        assert_eq!(second.request().await["method"], "session.create");
     };
     let ask = async {
         assert_eq!(client.system_ping(&NoParams {}).await.unwrap().version, "v");
-        assert!(matches!(client.exec_run(&params()).await, Err(Error::Lost { .. })));
+        let created = client.session_create(&CreateParams::default()).await;
+        assert!(matches!(created, Err(Error::Lost { .. })));
     };
     tokio::join!(daemon, ask);
 }

@@ -359,7 +359,8 @@ impl Host {
             self.press_on();
         }
         if self.idle_deadline().is_some_and(|at| at <= now) {
-            self.wind_down(None, false, "the session was idle or old");
+            let why = self.why_over(now);
+            self.wind_down(None, false, &why);
         }
     }
 

@@ -15,6 +15,7 @@ mod host;
 mod keeper;
 mod link;
 mod outcome;
+mod repetition;
 mod replacement;
 mod requests;
 mod revival;

@@ -8,7 +8,7 @@ use rustix::process::{Signal, WaitStatus};
 use trl_protocol::exec::{Outcome, Stream};
 use trl_protocol::wire::{FromHost, Mode};
 
-use crate::exec::{Input, Phase, Why, durations};
+use crate::exec::{Input, Phase, Requester, Why, durations};
 use crate::host::{Host, timestamp};
 use crate::replacement::describe;
 use crate::shell::{Held, text};
@@ -102,12 +102,20 @@ impl Host {
         self.prune();
     }
 
-    /// The reply of `exec.run`: head and tail, then the outcome.
+    /// Tells whoever waits for a finished command.
     pub(crate) fn answer(&mut self, number: u64) {
         self.complete_subscriptions();
-        let Some(exec) = self.execs.get_mut(&number) else { return };
-        let Some(requester) = exec.requester.take() else { return };
-        let (Mode::Collect, Some(outcome)) = (exec.spec.mode, exec.outcome().cloned()) else { return };
+        let Some(exec) = self.execs.get_mut(&number).filter(|exec| exec.outcome().is_some()) else { return };
+        let first = exec.requester.take().filter(|_| exec.spec.mode == Mode::Collect);
+        for requester in first.into_iter().chain(std::mem::take(&mut exec.repeated)) {
+            self.send_result(number, requester);
+        }
+    }
+
+    /// The reply of `exec.run`: head and tail, then the outcome.
+    fn send_result(&mut self, number: u64, requester: Requester) {
+        let Some(exec) = self.execs.get(&number) else { return };
+        let Some(outcome) = exec.outcome().cloned() else { return };
         let Some(link) = self.links.get_mut(&requester.link) else { return };
         let mut chunk = vec![0; 64 * 1024];
         for stream in Stream::BOTH {

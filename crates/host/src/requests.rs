@@ -97,9 +97,13 @@ impl Host {
         if self.ending.is_some() {
             return Err(Fault::new(Code::SessionTerminated, "the session is ending"));
         }
+        if let Some(first) = self.repeated_by(&run)? {
+            return self.hear_again(requester, first, run.mode);
+        }
         if let Some(most) = self.spec.limits.max_commands.filter(|most| self.command_count >= *most) {
-            let message =
-                format!("this session has run its {most} commands (limits.max_commands); make a new one");
+            let message = format!(
+                "this session has run its {most} commands; a new one may have a larger limits.max_commands"
+            );
             return Err(Fault::new(Code::SessionLimitExceeded, message));
         }
         if run.tty {
@@ -122,7 +126,9 @@ impl Host {
         }
         let most = self.spec.limits.max_queue.unwrap_or(limits::MAX_QUEUE);
         if self.queue.len() >= most {
-            let message = format!("{most} commands wait for this session already (limits.max_queue)");
+            let message = format!(
+                "{most} commands wait for this session already; use another, or make one with a larger limits.max_queue"
+            );
             return Err(Fault::new(Code::SessionLimitExceeded, message));
         }
         let number = self.next_number;
@@ -184,6 +190,7 @@ impl Host {
             // Its turn is told apart from its arrival, unless both are the same.
             queued: !(run.background || at_once),
             max_output: run.max_output,
+            run_id: run.run_id.clone(),
         };
         // A command that finds the shell merely settling starts within moments.
         let patience =
@@ -200,6 +207,7 @@ impl Host {
             input: open_input(&run.stdin)?,
             text: None,
             requester: Some(requester),
+            repeated: Vec::new(),
             notes: Vec::new(),
             retried: false,
             writes: VecDeque::new(),
@@ -209,7 +217,7 @@ impl Host {
         })
     }
 
-    fn on_attach(
+    pub(crate) fn on_attach(
         &mut self,
         requester: Requester,
         number: u64,

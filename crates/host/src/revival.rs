@@ -1,6 +1,6 @@
 //! A session outlives its host: what the next host needs is on disk, and is taken up from there.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::Path;
 use std::time::Instant;
@@ -18,6 +18,10 @@ use crate::shell::snapshot::Snapshot;
 struct ShellState {
     /// None if it has never printed one.
     snapshot: Option<Snapshot>,
+    /// Commands from this number on came after the rest was written.
+    next_number: u64,
+    /// Commands before it that had not run by then.
+    waiting: BTreeSet<u64>,
 }
 
 /// What a host begins with.
@@ -59,13 +63,15 @@ impl Past {
         let (journal, kept) = recover::resume(dir, caps)?;
         let cwd = file.info.working_dir;
         let last = kept.keys().next_back().copied().unwrap_or(0);
+        let later = |number: &u64| *number >= file.state.next_number || file.state.waiting.contains(number);
+        let since = kept.iter().filter(|(number, exec)| later(number) && exec.has_run()).count() as u64;
         Ok(Past {
             journal,
             execs: kept.into_iter().map(|(number, exec)| (number, finished(exec, &cwd))).collect(),
-            next_number: last.max(file.info.command_count) + 1,
+            next_number: file.state.next_number.max(last + 1),
             snapshot: file.state.snapshot,
             cwd,
-            command_count: file.info.command_count.max(last),
+            command_count: file.info.command_count + since,
             restarts: file.info.restarts + 1,
             created_at: file.info.created_at,
             note: Some(
@@ -95,12 +101,14 @@ fn finished(kept: KeptExec, cwd: &str) -> Exec {
             wait_ms: 0,
             background: kept.start.background,
             tty: kept.start.tty,
+            run_id: kept.start.run_id,
         },
         journal: kept.journal,
         outputs: [None, None],
         input: Input::Closed,
         text: None,
         requester: None,
+        repeated: Vec::new(),
         notes: Vec::new(),
         had_to_wait: false,
         retried: false,
@@ -126,7 +134,9 @@ impl Host {
             return;
         }
         self.kept_cwd.clone_from(&self.cwd);
-        let state = ShellState { snapshot: self.has_snapshot.then(|| self.snapshot.clone()) };
+        let snapshot = self.has_snapshot.then(|| self.snapshot.clone());
+        let waiting = self.queue.iter().copied().collect();
+        let state = ShellState { snapshot, next_number: self.next_number, waiting };
         let file = SessionFile::new(self.spec.clone(), self.info(), state);
         // On a full disk the last one that could be written stays.
         file.write(Path::new(&self.spec.state_dir)).ok();

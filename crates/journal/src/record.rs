@@ -44,6 +44,8 @@ pub struct Start {
     /// How much of each stream its reply holds.
     #[serde(default)]
     pub max_output: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

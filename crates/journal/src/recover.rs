@@ -196,7 +196,12 @@ impl KeptExec {
     }
 
     fn never_ran(&self) -> bool {
-        self.start.queued && self.began.is_none() && self.end.is_none()
+        !self.has_run() && self.end.is_none()
+    }
+
+    /// Whether its turn came.
+    pub fn has_run(&self) -> bool {
+        !self.start.queued || self.began.is_some()
     }
 
     pub fn started_at(&self) -> Option<String> {

@@ -45,6 +45,9 @@ pub struct RunParams {
     pub background: Option<bool>,
     #[serde(default)]
     pub encoding: Encoding,
+    /// A command that is sent again under the same id runs once: the repetition hears what the first did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]

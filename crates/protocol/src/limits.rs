@@ -12,6 +12,8 @@ pub const DEFAULT_JOURNAL_BYTES: u64 = 64 * 1024 * 1024;
 pub const MAX_COMMAND_BYTES: usize = 8 * 1024 * 1024;
 /// Largest stdin given with a request, and most that waits to be written to a command.
 pub const MAX_STDIN_BYTES: usize = 16 * 1024 * 1024;
+/// Longest `run_id`.
+pub const MAX_RUN_ID_BYTES: usize = 200;
 /// Largest range that one `exec.output` returns.
 pub const MAX_RANGE_BYTES: u64 = 8 * 1024 * 1024;
 /// Commands that may wait for one session.
@@ -20,6 +22,8 @@ pub const DEFAULT_TIMEOUT_S: f64 = 60.0;
 pub const DEFAULT_MAX_SESSIONS: usize = 64;
 pub const DEFAULT_MAX_IDLE_S: f64 = 3600.0;
 pub const DEFAULT_SESSION_TTL_S: f64 = 86_400.0;
+/// Below this much free memory no new session is begun.
+pub const DEFAULT_MIN_FREE_MEMORY: u64 = 32 * 1024 * 1024;
 /// Longest deadline or wait that can be asked for: ten years.
 pub const MAX_SECONDS: f64 = 315_360_000.0;
 /// Finished commands whose output a session keeps.

@@ -144,6 +144,9 @@ pub struct RunSpec {
     pub wait_ms: u64,
     pub background: bool,
     pub tty: bool,
+    /// Of a command that may be sent again, and is to run once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

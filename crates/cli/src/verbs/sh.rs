@@ -101,6 +101,7 @@ async fn execute(client: &Arc<Client>, place: &mut Place, command: String) -> Re
         wait_s: Some(MAX_SECONDS),
         background: None,
         encoding: Encoding::Base64,
+        run_id: None,
     };
     let reply = run::follow(client, &params, None, &mut run::Through::new()).await?;
     let Outcome { notes, working_dir, .. } = &reply.outcome;

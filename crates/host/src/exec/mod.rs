@@ -37,6 +37,8 @@ pub struct Exec {
     /// The text as the shell reads it, while it may.
     pub text: Option<Held>,
     pub requester: Option<Requester>,
+    /// Who sent the same command again.
+    pub repeated: Vec<Requester>,
     pub notes: Vec<String>,
     /// It could not run when it arrived.
     pub had_to_wait: bool,

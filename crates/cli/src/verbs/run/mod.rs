@@ -180,6 +180,7 @@ fn params(args: &Args, session: SessionId) -> RunParams {
         wait_s: if args.no_wait { None } else { Some(args.wait.unwrap_or(MAX_SECONDS)) },
         background: None,
         encoding: Encoding::Base64,
+        run_id: None,
     }
 }
 

@@ -21,6 +21,7 @@ pub(super) fn of(
         return Err(Fault::invalid("param `working_dir` has a NUL byte")
             .with_details(serde_json::json!({ "field": "working_dir" })));
     }
+    check_run_id(params.run_id.as_deref())?;
     let asked = params.max_output_bytes.unwrap_or(config.max_output_bytes);
     Ok(RunSpec {
         timeout_ms: params.timeout_s.map(|s| seconds::as_millis("timeout_s", s)).transpose()?,
@@ -33,6 +34,7 @@ pub(super) fn of(
         background: params.background.unwrap_or(mode == Mode::Detached),
         tty: params.tty.unwrap_or(session.tty),
         command: params.command,
+        run_id: params.run_id,
     })
 }
 
@@ -54,6 +56,17 @@ fn check_command(command: &str) -> Result<(), Fault> {
             "param `command` has a NUL byte (at byte {at}), which no shell can read"
         ))
         .with_details(serde_json::json!({ "field": "command" }))),
+    }
+}
+
+fn check_run_id(id: Option<&str>) -> Result<(), Fault> {
+    let most = limits::MAX_RUN_ID_BYTES;
+    match id {
+        Some(id) if id.is_empty() || id.len() > most => {
+            Err(Fault::invalid(format!("param `run_id` has {} bytes; it takes 1 to {most}", id.len()))
+                .with_details(serde_json::json!({ "field": "run_id" })))
+        }
+        _ => Ok(()),
     }
 }
 
