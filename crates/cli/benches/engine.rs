@@ -150,7 +150,7 @@ fn bulk(options: Options, table: &mut Table) {
         let mut session = Session::create(Wire::open(&daemon.socket()));
         session.run(":");
         let (host, shell) = session.pids();
-        table.push(Row::memory("idle session, PSS of host and shell", pss(host) + pss(shell)));
+        table.push(Row::memory("idle session, PSS of keeper, host and shell", session_pss((host, shell))));
         table.push(Row::memory("idle daemon, PSS", pss(daemon.pid())));
 
         let (ours, floor) = in_turns(
@@ -201,8 +201,7 @@ fn throughput(options: Options, daemon: &Daemon, table: &mut Table) {
             );
         }
         if count == 64 {
-            let used: u64 =
-                sessions.iter_mut().map(|(_, session)| session.pids()).map(|(a, b)| pss(a) + pss(b)).sum();
+            let used: u64 = sessions.iter_mut().map(|(_, session)| session_pss(session.pids())).sum();
             table.push(Row::memory("each of 64 sessions after that, PSS", used / count));
             table.push(Row::memory("daemon with 64 sessions, PSS", pss(daemon.pid())));
         }
@@ -210,6 +209,12 @@ fn throughput(options: Options, daemon: &Daemon, table: &mut Table) {
             session.destroy();
         }
     }
+}
+
+/// Of a host, its shell, and the keeper behind the host.
+fn session_pss((host, shell): (i32, i32)) -> u64 {
+    let keeper = process::read(host).expect("the host lives").parent;
+    pss(keeper) + pss(host) + pss(shell)
 }
 
 /// The process's own memory and its share of what it shares.

@@ -64,10 +64,15 @@ impl Found {
     }
 }
 
-/// The session of this name or id; one with a name is made if there is none.
+/// The session of this name or id; one with a name is made if there is none, and one that
+/// was lost goes on where it was.
 pub(crate) async fn find_or_make(client: &Client, named: &str, shell: Option<&str>) -> Result<Found> {
     if let Some(info) = find(client, named).await? {
-        return Found::checked(&info, shell);
+        let found = Found::checked(&info, shell)?;
+        if info.state == SessionState::Lost {
+            client.session_restart(&SessionParams { session_id: info.session_id.to_string() }).await?;
+        }
+        return Ok(found);
     }
     match client.session_create(&creation(Some(named), shell)).await {
         Ok(created) => Ok(Found { id: created.session_id, busy_with: None }),
@@ -83,9 +88,7 @@ pub(crate) async fn find_or_make(client: &Client, named: &str, shell: Option<&st
 async fn find(client: &Client, named: &str) -> Result<Option<SessionInfo>> {
     let gone = |code| matches!(code, Code::SessionNotFound | Code::SessionTerminated);
     match client.session_info(&SessionParams { session_id: named.to_owned() }).await {
-        Ok(info) if matches!(info.state, SessionState::Terminated | SessionState::Lost) && !is_id(named) => {
-            Ok(None)
-        }
+        Ok(info) if info.state == SessionState::Terminated && !is_id(named) => Ok(None),
         Ok(info) => Ok(Some(info)),
         Err(Error::Fault(fault)) if gone(fault.code) && !is_id(named) => Ok(None),
         Err(error) => Err(error.into()),

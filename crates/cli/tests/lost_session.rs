@@ -247,6 +247,21 @@ fn a_daemon_started_from_inside_a_session_outlives_it() {
     wait_until("everything has ended", GUARD, || daemon.processes().is_empty());
 }
 
+/// The next command of the command line goes on where the lost session was, and says so once.
+#[test]
+fn the_command_line_brings_it_back() {
+    let daemon = daemon!();
+    let mut session = daemon.session_with(Shell::Bash, json!({"name": "s"}));
+    session.ok("x=kept");
+    session.ok(":");
+    lose(&mut session);
+    for told in [true, false] {
+        let output = daemon.trl(&["run", "-s", "s", "echo $x"]);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "kept\n", "{output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr).contains("lost"), told, "{output:?}");
+    }
+}
+
 #[test]
 fn its_name_may_be_taken_meanwhile() {
     let daemon = daemon!();

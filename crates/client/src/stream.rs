@@ -196,20 +196,17 @@ impl<'c> ExecStream<'c> {
             return Err(self.asked.lost());
         }
         self.fruitless += 1;
-        match self.exec_id {
-            Some(exec_id) => {
-                tracing::debug!(%exec_id, "the connection was cut; going on from {:?}", self.heard);
-                let params = AttachParams {
-                    exec_id: exec_id.to_string(),
-                    stdout_offset: self.heard[0],
-                    stderr_offset: self.heard[1],
-                    encoding: Encoding::Base64,
-                };
-                self.asked = Asked::new(self.client, "exec.attach", &params)?;
-            }
-            // Sent again under the same `run_id`: if it has begun, it is not begun again.
-            None => {}
+        if let Some(exec_id) = self.exec_id {
+            tracing::debug!(%exec_id, "the connection was cut; going on from {:?}", self.heard);
+            let params = AttachParams {
+                exec_id: exec_id.to_string(),
+                stdout_offset: self.heard[0],
+                stderr_offset: self.heard[1],
+                encoding: Encoding::Base64,
+            };
+            self.asked = Asked::new(self.client, "exec.attach", &params)?;
         }
+        // Else it is sent again under the same `run_id`: if it has begun, it is not begun again.
         self.connection = Some(self.asked.send(self.client).await?);
         Ok(())
     }

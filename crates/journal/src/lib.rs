@@ -3,8 +3,9 @@
 //! Small outputs live as frames in the session's append-only [`log`]; what grows
 //! past [`INLINE_BYTES`] goes on in a [`spill`] file of its own with a fixed head
 //! and a ring for the tail. Replies, streams, late attach and ranges all read from
-//! here. A byte that cannot be written (disk full) is counted as dropped, never
-//! silently cut: `total` always tells what the command wrote.
+//! here. What cannot be written (disk full) stays in memory as far as it is little; a
+//! byte that cannot be kept is counted as dropped, never silently cut: `total` always
+//! tells what the command wrote.
 //!
 //! The host writes it. When the host is gone, [`recover`] reads it back: for the daemon
 //! that serves what is left, and for the host that goes on with a restarted session.
@@ -34,6 +35,9 @@ pub use session_file::{SessionFile, forget_session};
 const INLINE_BYTES: u64 = 64 * 1024;
 const INLINE_FRAMES: usize = 256;
 
+/// Most that is kept in memory instead, of all commands together.
+const SPARE_BYTES: usize = 4 * 1024 * 1024;
+
 /// Kept bytes of one stream beyond the inline part.
 #[derive(Debug, Clone, Copy)]
 pub struct Caps {
@@ -54,6 +58,8 @@ pub struct Journal {
     dir: PathBuf,
     log: Log,
     caps: Caps,
+    /// Bytes that may still be kept in memory while the disk takes none.
+    spare: usize,
 }
 
 /// The journal's knowledge of one command.
@@ -77,17 +83,24 @@ struct Track {
     tail_from: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Piece {
     offset: u64,
     len: u64,
-    place: Place,
+    kept: Kept,
+}
+
+#[derive(Debug)]
+enum Kept {
+    Log(Place),
+    /// The disk was full when it came: results stay right for a while.
+    Memory(Box<[u8]>),
 }
 
 impl Journal {
     pub fn open(dir: &Path, caps: Caps) -> io::Result<Journal> {
         private::create_dir(dir)?;
-        Ok(Journal { dir: dir.to_owned(), log: Log::open(dir)?, caps })
+        Ok(Journal { dir: dir.to_owned(), log: Log::open(dir)?, caps, spare: SPARE_BYTES })
     }
 
     pub fn begin(&mut self, number: u64, start: &Start) -> ExecJournal {
@@ -137,9 +150,14 @@ impl Journal {
         track.total += len;
         match written {
             Ok(place) => {
-                track.inline.push(Piece { offset, len, place });
+                track.inline.push(Piece { offset, len, kept: Kept::Log(place) });
                 track.head_end = track.total;
                 self.hold(exec, place.segment);
+            }
+            Err(_) if bytes.len() <= self.spare => {
+                self.spare -= bytes.len();
+                track.inline.push(Piece { offset, len, kept: Kept::Memory(bytes.into()) });
+                track.head_end = track.total;
             }
             Err(_) => track.tail_from = track.total,
         }
@@ -205,7 +223,13 @@ impl Journal {
         if let Some(piece) = track.inline.get(inline).filter(|piece| piece.offset <= at) {
             let skip = at - piece.offset;
             let want = out.len().min((piece.len - skip) as usize);
-            return self.log.read(piece.place, skip, &mut out[..want]);
+            return match &piece.kept {
+                Kept::Log(place) => self.log.read(*place, skip, &mut out[..want]),
+                Kept::Memory(bytes) => {
+                    out[..want].copy_from_slice(&bytes[skip as usize..][..want]);
+                    want
+                }
+            };
         }
         track.spill.as_ref().map_or(0, |spill| spill.read(at, track.head_end, track.total, out))
     }
@@ -216,6 +240,11 @@ impl Journal {
             self.log.release(*segment);
         }
         for track in exec.tracks {
+            for piece in track.inline {
+                if let Kept::Memory(bytes) = piece.kept {
+                    self.spare += bytes.len();
+                }
+            }
             if let Some(spill) = track.spill {
                 spill.remove();
             }

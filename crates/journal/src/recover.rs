@@ -15,7 +15,7 @@ use trl_protocol::{ExecId, SessionId};
 use crate::log::{Log, Place};
 use crate::record::{Began, End, Kind, Record, SpillStart, Start};
 use crate::spill::Spill;
-use crate::{Caps, ExecJournal, Journal, Piece};
+use crate::{Caps, ExecJournal, Journal, Kept, Piece, SPARE_BYTES};
 
 /// No stream is longer, and no cap larger: beyond it a number in a file is damage.
 const MOST: u64 = 1 << 48;
@@ -49,7 +49,7 @@ struct Told {
 pub fn read(dir: &Path) -> io::Result<(Journal, BTreeMap<u64, KeptExec>)> {
     let mut told: BTreeMap<u64, Told> = BTreeMap::new();
     let log = Log::reopen(dir, |record, place| told.entry(record.exec).or_default().take(record, place))?;
-    let mut journal = Journal { dir: dir.to_owned(), log, caps: Caps::of(0) };
+    let mut journal = Journal { dir: dir.to_owned(), log, caps: Caps::of(0), spare: SPARE_BYTES };
     let mut kept = BTreeMap::new();
     for (number, told) in told {
         for segment in &told.segments {
@@ -112,7 +112,7 @@ impl Told {
         let end = self.pieces[index].last().map_or(0, |last| last.offset + last.len);
         let len = record.payload.len() as u64;
         if record.offset == end && len > 0 {
-            self.pieces[index].push(Piece { offset: end, len, place });
+            self.pieces[index].push(Piece { offset: end, len, kept: Kept::Log(place) });
             self.reaches(index, end + len);
         }
     }
