@@ -72,7 +72,7 @@ impl Life {
     fn time_out(&mut self, how: usize) {
         let command =
             ["sleep 30", "while :; do :; done", "sleep 30 | cat", "sh -c 'trap \"\" INT; sleep 30; :'"]
-                [how as usize % 4];
+                [how % 4];
         let ran = self.run(json!({"command": format!("{command}; n=wrong"), "timeout_s": 0.05}));
         assert!(ran.timed_out, "{ran:?}");
         self.model.status = ran.exit_code.unwrap_or(-1);
@@ -89,8 +89,7 @@ impl Life {
     }
 
     fn die(&mut self, how: usize) {
-        let (command, status) =
-            [("exit 3", 3), ("kill -9 $$", 137), ("exec sh -c 'exit 5'", 5)][how as usize % 3];
+        let (command, status) = [("exit 3", 3), ("kill -9 $$", 137), ("exec sh -c 'exit 5'", 5)][how % 3];
         self.run(json!({"command": format!("echo before; {command}; n=wrong")}))
             .exits(status)
             .prints("before\n", "");
@@ -126,7 +125,7 @@ impl Life {
         let taken_back = begin(&mut self.session, "n=wrong".to_owned());
         let last = begin(&mut self.session, "echo $n".to_owned());
         self.session.connection.ok("exec.cancel", json!({"exec_id": taken_back}));
-        if how % 2 == 0 {
+        if how.is_multiple_of(2) {
             self.crash();
         }
         std::fs::write(&gate, "").unwrap_or_default();

@@ -4,7 +4,7 @@ mod fake_host;
 
 use std::time::{Duration, SystemTime};
 
-use fake_host::{FakeHost, Home, ID, adopted, ask, exists, info};
+use fake_host::{Home, ID, adopted, ask, exists, info};
 use serde_json::json;
 use tokio::net::UnixListener;
 use trl_protocol::session::SessionState;

@@ -168,6 +168,7 @@ fn params(args: &Args, place: &Place, soft: Duration) -> RunParams {
         wait_s: Some(soft.as_secs_f64() / 2.0),
         background: Some(args.background),
         encoding: Encoding::Base64,
+        run_id: None,
     }
 }
 
