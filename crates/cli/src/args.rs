@@ -99,7 +99,7 @@ pub(crate) enum Verb {
     Relay(relay::Args),
     Envelope(envelope::Args),
     Mcp(mcp::Args),
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     Shutdown(shutdown::Args),
     Restart(restart::Args),
     Version(version::Args),
