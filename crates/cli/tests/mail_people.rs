@@ -119,6 +119,30 @@ fn a_bare_wait_waits_and_what_became_of_a_message_is_shown() {
     assert!(String::from_utf8_lossy(&again.stderr).contains("a moment ago"), "{again:?}");
 }
 
+/// Asked to, a daemon ends once no agent, session or client is there; and not before.
+#[test]
+fn a_daemon_that_nobody_needs_ends_if_it_was_asked_to() {
+    const LIMIT_S: f64 = 0.6;
+    let mut daemon =
+        Daemon::builder(trl_testkit::trl!()).env("TRL_EXIT_IDLE_SEC", LIMIT_S.to_string()).start();
+    let mut alice = daemon.connect();
+    alice.ok("agent.create", json!({"name": "alice"}));
+    alice.ok("agent.use", json!({"agent": "alice"}));
+    let session = daemon.session(Shell::Sh);
+    drop(session);
+    let uptime =
+        |line: &mut trl_testkit::Connection| line.ok("system.ping", json!({}))["uptime_s"].as_f64().unwrap();
+    let begun = uptime(&mut alice);
+    wait_until("it outlives the limit", GUARD, || uptime(&mut alice) - begun > 2.0 * LIMIT_S);
+    let sessions = alice.ok("session.list", json!({}))["sessions"].as_array().unwrap().clone();
+    for session in sessions {
+        alice.ok("session.destroy", json!({"session_id": session["session_id"], "force": true}));
+    }
+    drop(alice);
+    assert!(daemon.wait_end().success());
+    assert!(daemon.log().contains("nobody has needed this daemon"), "{}", daemon.log());
+}
+
 #[test]
 fn held_mail_goes_its_way_after_a_restart_without_being_asked() {
     let mut daemon = with_agents(&["alice", "bob"]);

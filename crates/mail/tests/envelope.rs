@@ -149,6 +149,14 @@ fn our_block_is_ours_alone() {
 }
 
 #[test]
+fn what_is_left_out_may_be_null() {
+    let given = r#"{"agent_address":"a","harness_session_id":"h","from_session":null,"to_session":null,
+        "in_reply_to":null,"auto":null,"role":null,"text":null,"message_id":null,"cwd":null,"now":null}"#;
+    let input: trl_mail::envelope::EncodeInput = serde_json::from_str(given).unwrap();
+    assert_eq!((input.auto, input.text.as_str()), (false, ""));
+}
+
+#[test]
 fn what_must_not_be_written_is_refused() {
     let good =
         EncodeInput { agent_address: "A".into(), harness_session_id: "h".into(), ..EncodeInput::default() };

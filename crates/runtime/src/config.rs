@@ -42,6 +42,8 @@ pub struct Config {
     pub session_ttl_s: f64,
     /// New sessions are refused while less memory than this is free; 0 is never.
     pub min_free_memory: u64,
+    /// End when nobody has needed this daemon for so long; 0 is never.
+    pub exit_idle_s: f64,
     /// Leave sessions to the next daemon when this one ends.
     pub keep_sessions: bool,
 }
@@ -69,6 +71,7 @@ impl Config {
             max_idle_s: limits::DEFAULT_MAX_IDLE_S,
             session_ttl_s: limits::DEFAULT_SESSION_TTL_S,
             min_free_memory: limits::DEFAULT_MIN_FREE_MEMORY,
+            exit_idle_s: 0.0,
             keep_sessions: false,
         }
     }

@@ -14,6 +14,7 @@ mod config;
 mod dispatch;
 mod environment;
 mod host_process;
+mod leisure;
 mod link;
 mod mailroom;
 mod memory;

@@ -59,6 +59,16 @@ impl Mailroom {
         Ok(mail)
     }
 
+    /// Whether any agent has a live session. A store that nobody opened has none.
+    pub(crate) async fn is_anyone_live(&self) -> bool {
+        let mail = self.open.lock().await.clone();
+        match mail {
+            // One that cannot tell is not to be ended for it.
+            Some(mail) => mail.is_anyone_live().await.unwrap_or(true),
+            None => false,
+        }
+    }
+
     pub(crate) async fn connection_closed(&self, connection: u64) {
         let mail = self.open.lock().await.clone();
         if let Some(mail) = mail

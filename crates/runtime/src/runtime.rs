@@ -21,7 +21,7 @@ use crate::mailroom::Mailroom;
 use crate::private_dir::{DirError, make_private};
 use crate::registry::Registry;
 use crate::session::{Places, Session};
-use crate::{adoption, ops, orphans, remains};
+use crate::{adoption, leisure, ops, orphans, remains};
 
 /// How long sessions that are being created may take to settle when the daemon ends.
 const SETTLE: Duration = Duration::from_secs(5);
@@ -98,6 +98,10 @@ impl Runtime {
         if runtime.0.config.socket.is_some() {
             let inner = Arc::clone(&runtime.0);
             tokio::spawn(async move { inner.mailroom.resume().await });
+        }
+        let exit_idle_s = runtime.0.config.exit_idle_s;
+        if exit_idle_s > 0.0 {
+            tokio::spawn(leisure::watch(Arc::clone(&runtime.0), Duration::from_secs_f64(exit_idle_s)));
         }
         Ok(runtime)
     }
@@ -184,6 +188,11 @@ impl Drop for Connected {
 }
 
 impl Inner {
+    /// Whether anybody would miss this daemon.
+    pub(crate) async fn is_needed(&self) -> bool {
+        self.connections() > 0 || self.registry.count() > 0 || self.mailroom.is_anyone_live().await
+    }
+
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }

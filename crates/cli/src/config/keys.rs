@@ -34,6 +34,7 @@ keys! {
     MaxIdle, "TRL_MAX_IDLE_SEC", Some("max_idle_sec"), "sessions without a command for this long end; 0 is never; default 3600";
     SessionTtl, "TRL_SESSION_TTL_SEC", Some("session_ttl_sec"), "sessions older than this end; 0 is never; default 86400";
     MinFreeMemory, "TRL_MIN_FREE_MEMORY", Some("min_free_memory"), "no new session while less memory than this is free; 0 is never; default 32 MiB";
+    ExitIdle, "TRL_EXIT_IDLE_SEC", Some("exit_idle_sec"), "the daemon ends when for this long it had no session, no client and no live agent; 0 is never; default 0";
     KeepSessions, "TRL_KEEP_SESSIONS", Some("keep_sessions"), "leave the sessions to the next daemon when this one is told to end; default no";
     McpTools, "TRL_MCP_TOOLS", Some("mcp_tools"), "tools that MCP clients are offered: `minimal`, `terminal`, `default`, `mail`, `full`, or names separated by commas";
     Relay, "TRL_RELAY", Some("relay"), "broker that carries mail between machines, `nats://HOST:4222` or `tls://HOST:4222`, several of a cluster with commas; default none";

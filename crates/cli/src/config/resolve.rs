@@ -31,6 +31,7 @@ pub(crate) struct Settings {
     pub(crate) max_idle_s: f64,
     pub(crate) session_ttl_s: f64,
     pub(crate) min_free_memory: u64,
+    pub(crate) exit_idle_s: f64,
     pub(crate) keep_sessions: bool,
     pub(crate) mcp_tools: trl_mcp::Profile,
     pub(crate) relay: Option<NatsConfig>,
@@ -96,6 +97,7 @@ pub(crate) fn resolve(layers: &Layers, ambient: &Ambient) -> Result<Settings, Co
         max_idle_s: seconds(Key::MaxIdle, limits::DEFAULT_MAX_IDLE_S)?,
         session_ttl_s: seconds(Key::SessionTtl, limits::DEFAULT_SESSION_TTL_S)?,
         min_free_memory: bytes(Key::MinFreeMemory, limits::DEFAULT_MIN_FREE_MEMORY)?,
+        exit_idle_s: seconds(Key::ExitIdle, 0.0)?,
         keep_sessions: read(layers, Key::KeepSessions, value::yes_no, value::YES_NO, false)?,
         mcp_tools: read(
             layers,

@@ -13,6 +13,7 @@ mod expiry;
 mod inbox;
 mod keys;
 mod outbox;
+mod outlet;
 mod pump;
 mod ratchets;
 mod rates;
@@ -58,6 +59,8 @@ pub(crate) struct Env {
     pub(crate) processes: Arc<dyn Processes>,
     pub(crate) connections: Connections,
     pub(crate) switchboard: Switchboard,
+    /// Packets that are durable and not yet published, for the pump.
+    pub(crate) outlet: outlet::Outlet,
     pub(crate) relay_name: &'static str,
     pub(crate) relay_max: usize,
     pub(crate) witness: WitnessFile,
@@ -73,8 +76,10 @@ pub(crate) struct Env {
 }
 
 impl Env {
-    /// A transaction is durable: note its seals, wake whom it concerns.
-    fn committed(&self, wakes: &[Wake]) {
+    /// A transaction is durable: note its seals, hand on its packets, wake whom it concerns.
+    fn committed(&self, Outcome { wakes, sealed }: &mut Outcome) {
+        self.outlet.put(sealed);
+        let wakes: &[Wake] = wakes;
         for wake in wakes {
             if let Wake::Sealed(seals) = wake {
                 self.witnessed.fetch_max(*seals, Ordering::SeqCst);
@@ -94,6 +99,14 @@ pub(crate) struct Tx<'a> {
     pub(crate) env: &'a Env,
     pub(crate) now: i64,
     pub(crate) wakes: Vec<Wake>,
+    /// What it sealed, in order.
+    pub(crate) sealed: Vec<outbox::Due>,
+}
+
+/// What follows once a transaction is durable.
+struct Outcome {
+    wakes: Vec<Wake>,
+    sealed: Vec<outbox::Due>,
 }
 
 impl fmt::Debug for Tx<'_> {
@@ -102,7 +115,15 @@ impl fmt::Debug for Tx<'_> {
     }
 }
 
-impl Tx<'_> {
+impl<'a> Tx<'a> {
+    pub(crate) fn new(db: &'a Connection, env: &'a Env) -> Tx<'a> {
+        Tx { db, env, now: env.clock.now_ms(), wakes: Vec::new(), sealed: Vec::new() }
+    }
+
+    fn outcome(self) -> Outcome {
+        Outcome { wakes: self.wakes, sealed: self.sealed }
+    }
+
     /// Something falls due at this moment; the timer is woken only if that is earlier than it knows.
     pub(crate) fn due_at(&mut self, at: i64) {
         if at < self.env.deadline.fetch_min(at, Ordering::SeqCst) {
@@ -132,11 +153,11 @@ impl Engine {
             .owner
             .run(
                 move |db| {
-                    let mut tx = Tx { db, env: &env, now: env.clock.now_ms(), wakes: Vec::new() };
+                    let mut tx = Tx::new(db, &env);
                     let value = work(&mut tx)?;
-                    Ok::<_, MailError>((value, tx.wakes))
+                    Ok::<_, MailError>((value, tx.outcome()))
                 },
-                move |(_, wakes)| after.committed(wakes),
+                move |(_, outcome)| after.committed(outcome),
             )
             .await?;
         Ok(value)
@@ -149,11 +170,11 @@ impl Engine {
         let (env, after) = (Arc::clone(&self.env), Arc::clone(&self.env));
         let posted = self.owner.post(
             move |db| {
-                let mut tx = Tx { db, env: &env, now: env.clock.now_ms(), wakes: Vec::new() };
+                let mut tx = Tx::new(db, &env);
                 work(&mut tx)?;
-                Ok::<_, MailError>(tx.wakes)
+                Ok::<_, MailError>(tx.outcome())
             },
-            move |wakes| after.committed(wakes),
+            move |outcome| after.committed(outcome),
             |error| tracing::warn!(%error, "a lease could not be written"),
         );
         if !posted {

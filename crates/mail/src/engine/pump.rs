@@ -30,12 +30,16 @@ const MARKS_AT_MOST: usize = 256;
 struct Outflow {
     /// Newest row that the relay has, though the store does not say so yet.
     published: i64,
+    /// The store has nothing to publish that does not also come through the outlet.
+    caught_up: bool,
     marks: Vec<Mark>,
 }
 
 pub(super) async fn run(engine: Arc<Engine>) {
     let board = &engine.env.switchboard;
     let (work, receipts) = (board.listen(Wake::Pump), board.listen(Wake::Receipts));
+    let sealed = board.listen(Wake::Outlet);
+    let mut only_sealed = false;
     let mut outflow = Outflow::default();
     let mut receipts_at = Some(Instant::now());
     let mut told_at = Instant::now();
@@ -48,7 +52,12 @@ pub(super) async fn run(engine: Arc<Engine>) {
             receipts_at = None;
             told_at = Instant::now();
         }
-        match outflow.pass(&engine, with_receipts).await {
+        let passed = match only_sealed && !with_receipts {
+            true => outflow.publish_sealed(&engine).await,
+            false => outflow.pass(&engine, with_receipts).await,
+        };
+        only_sealed = false;
+        match passed {
             Ok(more) => {
                 complaint.settle();
                 if more {
@@ -61,7 +70,7 @@ pub(super) async fn run(engine: Arc<Engine>) {
                 if complaint.is_new(&error) {
                     tracing::warn!(%error, "sending mail failed; it is tried again");
                 }
-                outflow.published = 0;
+                outflow.start_over();
                 receipts_at = Some(Instant::now());
                 sleep(RETRY_AFTER).await;
                 continue;
@@ -69,7 +78,9 @@ pub(super) async fn run(engine: Arc<Engine>) {
         }
         let mark_at = (!outflow.marks.is_empty()).then(|| Instant::now() + MARK_AFTER);
         tokio::select! {
+            biased;
             () = work.notify.notified() => {}
+            () = sealed.notify.notified() => only_sealed = true,
             () = receipts.notify.notified() => {
                 receipts_at = receipts_at.or(Some(Instant::now() + RECEIPTS_AFTER));
             }
@@ -87,6 +98,24 @@ async fn at(moment: Option<Instant>) {
 }
 
 impl Outflow {
+    /// What is published is no longer sure; the store knows what has not been noted.
+    fn start_over(&mut self) {
+        self.published = 0;
+        self.caught_up = false;
+    }
+
+    /// The short way of mail that was sealed when it was sent; never `true`, as it leaves nothing.
+    async fn publish_sealed(&mut self, engine: &Engine) -> Result<bool, MailError> {
+        let sealed = if self.caught_up { engine.env.outlet.take() } else { None };
+        let Some(sealed) = sealed else { return self.pass(engine, false).await };
+        let due = sealed.into_iter().filter(|due| due.row > self.published).collect();
+        self.publish(engine, due).await?;
+        if self.marks.len() > MARKS_AT_MOST {
+            self.note(engine).await;
+        }
+        Ok(false)
+    }
+
     /// Seals and publishes once; `true` if there may be more.
     async fn pass(&mut self, engine: &Engine, with_receipts: bool) -> Result<bool, MailError> {
         let after = self.published;
@@ -99,12 +128,14 @@ impl Outflow {
                     }
                 }
                 // This very pass publishes what it sealed; no bell is needed for it.
-                tx.wakes.retain(|wake| *wake != Wake::Pump);
+                tx.wakes.retain(|wake| !matches!(wake, Wake::Pump | Wake::Outlet));
                 Ok((lacking, tx.unpublished(after, BATCH)?, tx.overdue(BATCH)?))
             })
             .await?;
         let more = !due.is_empty() || !lacking.is_empty();
+        let all = (due.len() as i64) < BATCH;
         self.publish(engine, due).await?;
+        self.caught_up = all;
         if !overdue.is_empty() {
             self.publish(engine, overdue).await?;
             self.note(engine).await;
@@ -137,7 +168,7 @@ impl Outflow {
     /// before anything newer.
     async fn begin_again(&mut self, engine: &Engine) {
         self.note(engine).await;
-        self.published = 0;
+        self.start_over();
         match engine.tx(|tx| tx.publish_again()).await {
             Ok(count) => {
                 tracing::info!(count, "the relay was started anew; what has no receipt is sent again")
@@ -152,7 +183,7 @@ impl Outflow {
         if let Err(error) = noted {
             // They stay unpublished in the store, go out again and are known at the other end.
             tracing::warn!(%error, "what the relay took could not be noted");
-            self.published = 0;
+            self.start_over();
         }
     }
 }

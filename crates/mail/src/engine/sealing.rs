@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 use trl_protocol::mail::State;
 
 use super::agents::AgentKeys;
+use super::outbox::Due;
 use super::{Tx, Wake};
 use crate::error::MailError;
-use crate::relay::Claim;
+use crate::identity::Address;
+use crate::relay::{Claim, Outgoing};
 use crate::seal::{DeviceCard, Packet, Ratchet};
 use crate::steps::Step;
 use crate::store::SEAL_BLOCK;
@@ -38,6 +40,8 @@ pub(crate) struct Pair {
 struct Sealer<'a> {
     agent_id: i64,
     peer: &'a str,
+    from: Address,
+    to: Address,
     card: DeviceCard,
     ratchet: Ratchet,
     /// Seals before this go; the packets' numbers follow it.
@@ -100,14 +104,23 @@ impl Tx<'_> {
             .db
             .prepare_cached("SELECT value FROM meta WHERE key = 'seals'")?
             .query_row([], |row| row.get(0))?;
-        let mut sealer = Sealer { agent_id: pair.agent_id, peer: &pair.peer, card, ratchet, seals, count: 0 };
+        let mut sealer = Sealer {
+            agent_id: pair.agent_id,
+            peer: &pair.peer,
+            from: self.agent_by_id(pair.agent_id)?.address,
+            to: super::contacts::parsed(&pair.peer)?,
+            card,
+            ratchet,
+            seals,
+            count: 0,
+        };
         self.seal_controls(&mut sealer)?;
         self.seal_outbox(&mut sealer)?;
         self.seal_receipts(&mut sealer)?;
         if sealer.count > 0 {
             self.update_ratchet(pair.agent_id, &pair.peer, &sealer.ratchet)?;
             self.count_seals(sealer.count)?;
-            self.wakes.push(Wake::Pump);
+            self.wakes.push(Wake::Outlet);
         }
         Ok(())
     }
@@ -164,7 +177,7 @@ impl Tx<'_> {
     }
 
     fn seal_one(
-        &self,
+        &mut self,
         sealer: &mut Sealer<'_>,
         plaintext: &[u8],
         outbox_id: Option<i64>,
@@ -173,12 +186,15 @@ impl Tx<'_> {
         let number = sealer.seals + sealer.count;
         let packet = Packet::new(sealer.ratchet.seal(plaintext)?, &sealer.card);
         let bytes = packet.to_bytes().map_err(|_| MailError::Corrupt { what: "packet" })?;
+        let id = packet.id().as_str().to_owned();
         self.db
             .prepare_cached(
                 "INSERT INTO packets (id, agent_id, peer, packet_id, bytes, outbox_id, next_at)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0)",
             )?
-            .execute(params![number, sealer.agent_id, sealer.peer, packet.id().as_str(), bytes, outbox_id])?;
+            .execute(params![number, sealer.agent_id, sealer.peer, id, bytes, outbox_id])?;
+        let packet = Outgoing { from: sealer.from.clone(), to: sealer.to.clone(), id, bytes };
+        self.sealed.push(Due { row: number as i64, outbox_id, packet });
         Ok(())
     }
 

@@ -71,7 +71,9 @@ impl Tx<'_> {
         let pair = Pair { agent_id: session.agent_id, peer: accepted.peer.address.to_string() };
         let sealed = self.seal_pair(&pair)?;
         self.env.config.steps.reach(Step::SendSealed)?;
-        self.wakes.push(Wake::Pump);
+        if !sealed {
+            self.wakes.push(Wake::Pump);
+        }
         self.due_at(accepted.expires_at);
         let sent = Sent {
             message_id: id,

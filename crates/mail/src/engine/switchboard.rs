@@ -13,6 +13,8 @@ pub(crate) enum Wake {
     Reply(i64),
     /// Something waits to be sealed or published.
     Pump,
+    /// Packets were sealed and only wait to be published.
+    Outlet,
     /// Receipts wait; they may wait a little for company.
     Receipts,
     /// A deadline may now be earlier.
@@ -56,7 +58,12 @@ impl Switchboard {
                     // Many may wait for these, and each looks before it waits.
                     Wake::Inbox(_) | Wake::Reply(_) => notify.notify_waiters(),
                     // One loop waits for each of these; a bell rung while it works must not be lost.
-                    Wake::Pump | Wake::Receipts | Wake::Deadline | Wake::Keys | Wake::Answer => {
+                    Wake::Pump
+                    | Wake::Outlet
+                    | Wake::Receipts
+                    | Wake::Deadline
+                    | Wake::Keys
+                    | Wake::Answer => {
                         notify.notify_one();
                     }
                     Wake::Sealed(_) => {}

@@ -88,6 +88,7 @@ impl Mail {
             processes,
             connections: Connections::default(),
             switchboard: Switchboard::default(),
+            outlet: super::outlet::Outlet::default(),
             offering: super::inbox::Offering::default(),
             rates: super::rates::Rates::default(),
             forgot_at: AtomicI64::new(0),
@@ -210,7 +211,7 @@ fn read_mailbox(engine: &Arc<Engine>, tasks: &Mutex<Tasks>, runtime: &Handle, ag
 /// The first transaction of a start: counts it, and retires the ratchets of a restored store.
 fn begin(database: &rusqlite::Connection, env: &Env, restored: bool) -> Result<Vec<Agent>, MailError> {
     database.execute_batch("BEGIN IMMEDIATE")?;
-    let mut tx = Tx { db: database, env, now: env.clock.now_ms(), wakes: Vec::new() };
+    let mut tx = Tx::new(database, env);
     tx.db.execute("UPDATE meta SET value = value + 1 WHERE key = 'boot'", [])?;
     // No connection of an earlier daemon is left.
     tx.db.execute(

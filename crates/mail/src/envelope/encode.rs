@@ -16,11 +16,11 @@ pub struct EncodeInput {
     pub to_session: Option<String>,
     #[serde(default)]
     pub in_reply_to: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub auto: bool,
     #[serde(default)]
     pub role: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub text: String,
     #[serde(default)]
     pub message_id: Option<String>,
@@ -34,6 +34,15 @@ pub struct EncodeInput {
     pub harness: Option<String>,
     #[serde(skip)]
     pub own: Option<OwnBlock>,
+}
+
+/// Makers of JSON write `null` for what they leave out.
+fn or_default<'de, D, T>(input: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Option::<T>::deserialize(input).map(Option::unwrap_or_default)
 }
 
 /// A moment, as RFC 3339 text or as milliseconds since 1970.

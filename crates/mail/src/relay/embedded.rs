@@ -176,7 +176,7 @@ impl Relay for EmbeddedRelay {
         Box::pin(async move {
             let (limits, steps, acks) = (self.0.limits, self.0.steps.clone(), self.take_acks());
             let readers: Vec<_> = packets.iter().map(|packet| self.bell(&packet.to)).collect();
-            let ring = move |published: &Vec<Published>| {
+            let ring = move |published: &mut Vec<Published>| {
                 for (bell, outcome) in readers.iter().zip(published) {
                     if *outcome == Published::Stored {
                         bell.notify_waiters();

@@ -41,7 +41,7 @@ impl Owner {
     pub(crate) fn post<T, E>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
-        after: impl FnOnce(&T) + Send + 'static,
+        after: impl FnOnce(&mut T) + Send + 'static,
         failed: impl FnOnce(E) + Send + 'static,
     ) -> bool
     where
@@ -51,7 +51,7 @@ impl Owner {
         let job: Job = Box::new(move |database| {
             let result = within_savepoint(database, work);
             Box::new(move |committed| match (result, committed) {
-                (Ok(value), Ok(())) => after(&value),
+                (Ok(mut value), Ok(())) => after(&mut value),
                 (Ok(_), Err(why)) => failed(E::from(OwnerGone::Commit(why.to_owned()))),
                 (Err(error), _) => failed(error),
             })
@@ -63,7 +63,7 @@ impl Owner {
     pub(crate) async fn run<T, E>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
-        after: impl FnOnce(&T) + Send + 'static,
+        after: impl FnOnce(&mut T) + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
@@ -74,8 +74,8 @@ impl Owner {
             let result = within_savepoint(database, work);
             Box::new(move |committed| {
                 let result = match (result, committed) {
-                    (Ok(value), Ok(())) => {
-                        after(&value);
+                    (Ok(mut value), Ok(())) => {
+                        after(&mut value);
                         Ok(value)
                     }
                     (Ok(_), Err(why)) => Err(E::from(OwnerGone::Commit(why.to_owned()))),
@@ -109,10 +109,10 @@ fn within_savepoint<T, E: From<rusqlite::Error>>(
     database: &Connection,
     work: impl FnOnce(&Connection) -> Result<T, E>,
 ) -> Result<T, E> {
-    database.execute_batch("SAVEPOINT job")?;
+    run(database, "SAVEPOINT job")?;
     match work(database) {
         Ok(value) => {
-            database.execute_batch("RELEASE job")?;
+            run(database, "RELEASE job")?;
             Ok(value)
         }
         Err(error) => {
@@ -122,9 +122,14 @@ fn within_savepoint<T, E: From<rusqlite::Error>>(
     }
 }
 
+/// Parsed once: these run for every message.
+fn run(database: &Connection, sql: &str) -> rusqlite::Result<()> {
+    database.prepare_cached(sql)?.execute([]).map(drop)
+}
+
 fn serve(database: Connection, queue: Receiver<Job>) {
     while let Ok(first) = queue.recv() {
-        let begun = database.execute_batch("BEGIN IMMEDIATE");
+        let begun = run(&database, "BEGIN IMMEDIATE");
         let mut finishes = vec![first(&database)];
         while finishes.len() < BATCH {
             match queue.try_recv() {
@@ -132,7 +137,7 @@ fn serve(database: Connection, queue: Receiver<Job>) {
                 Err(_) => break,
             }
         }
-        let committed = begun.and_then(|()| database.execute_batch("COMMIT"));
+        let committed = begun.and_then(|()| run(&database, "COMMIT"));
         if committed.is_err()
             && !database.is_autocommit()
             && let Err(error) = database.execute_batch("ROLLBACK")

@@ -66,6 +66,10 @@ pub(crate) struct Args {
     /// No new session while less memory than this is free; 0 is never [env: TRL_MIN_FREE_MEMORY] [default: 32M]
     #[arg(long, value_name = "BYTES")]
     min_free_memory: Option<String>,
+    /// End when for this long there was no session, no client and no live agent; 0 is never
+    /// [env: TRL_EXIT_IDLE_SEC] [default: 0]
+    #[arg(long, value_name = "SECONDS")]
+    exit_idle: Option<String>,
     /// Leave the sessions to the next daemon when this one is told to end [env: TRL_KEEP_SESSIONS]
     #[arg(long)]
     keep_sessions: bool,
@@ -104,6 +108,7 @@ impl Args {
             (Key::MaxIdle, "--max-idle", &self.max_idle),
             (Key::SessionTtl, "--session-ttl", &self.session_ttl),
             (Key::MinFreeMemory, "--min-free-memory", &self.min_free_memory),
+            (Key::ExitIdle, "--exit-idle", &self.exit_idle),
             (Key::KeepSessions, "--keep-sessions", &keep),
             (Key::Relay, "--relay", &self.relay),
             (Key::RelayCredentials, "--relay-credentials", &self.relay_credentials),
@@ -266,6 +271,7 @@ impl Daemon {
         config.session_ttl_s = self.settings.session_ttl_s;
         config.relay = self.settings.relay.clone();
         config.min_free_memory = self.settings.min_free_memory;
+        config.exit_idle_s = self.settings.exit_idle_s;
         config.keep_sessions = self.settings.keep_sessions;
         Ok(config)
     }
