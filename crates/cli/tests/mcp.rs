@@ -85,6 +85,18 @@ fn a_long_command_comes_back_as_running_and_is_fed_and_ended() {
 }
 
 #[test]
+fn a_program_that_asks_at_its_terminal_comes_back_with_its_prompt() {
+    let daemon = daemon!();
+    let mut mcp = Mcp::of(&daemon, &[]);
+    let asks = "printf 'Pass phrase: ' >/dev/tty; read -r phrase </dev/tty; echo never";
+    let asked = mcp.call("run", json!({"command": asks}));
+    let fields = &asked["structuredContent"];
+    assert_eq!((&fields["state"], &fields["prompt"]), (&json!("waiting"), &json!("Pass phrase:")), "{asked}");
+    assert!(text(&asked).contains("[waiting for input: \"Pass phrase:\""), "{}", text(&asked));
+    mcp.call("cancel", json!({}));
+}
+
+#[test]
 fn a_busy_session_says_with_what() {
     let daemon = daemon!();
     let mut mcp = Mcp::of(&daemon, &[]);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
-use trl_testkit::{Daemon, Http, daemon, trl};
+use trl_testkit::{Daemon, GUARD, Http, daemon, process, trl};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -135,4 +135,33 @@ fn the_gate_of_http_stands_before_mcp_too() {
     assert_eq!(asked(Some("only-for-looking-at-things"), None), 403);
     assert_eq!(asked(Some(&http.token), Some("https://example.org")), 403);
     assert_eq!(asked(Some(&http.token), None), 400, "only a session is missing");
+}
+
+#[test]
+fn a_client_of_http_that_falls_silent_is_gone() {
+    let daemon = Daemon::builder(trl!()).http().arg("--max-idle").arg("1").start();
+    let http = daemon.http();
+    let kinds = [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
+    let versions = [("Mcp-Protocol-Version", "2025-06-18")];
+    let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": {"name": "silent", "version": "1"}});
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).to_string();
+    let greeted = http.ask("POST", "/mcp", &kinds, hello.as_bytes());
+    let session = greeted.header("mcp-session-id").unwrap().to_owned();
+    let command = json!({"command": "echo $BASHPID; exec sleep 1000", "background": true, "wait_s": 0.3});
+    let call = json!({"name": "run", "arguments": command});
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}).to_string();
+    let mut headers = kinds.to_vec();
+    headers.extend(versions);
+    headers.push(("Mcp-Session-Id", &session));
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
+    assert_eq!(http.ask("POST", "/mcp", &headers, ready.as_bytes()).status, 202);
+    let called = http.ask("POST", "/mcp", &headers, call.as_bytes()).text();
+    let result = called
+        .lines()
+        .filter_map(|line| line.strip_prefix("data:"))
+        .find(|data| data.contains("BASHPID") || data.contains("stdout"));
+    let result: Value = serde_json::from_str(result.unwrap_or_else(|| panic!("{called}"))).unwrap();
+    let pid: i32 = result["result"]["structuredContent"]["stdout"].as_str().unwrap().trim().parse().unwrap();
+    assert!(process::ended_within(pid, GUARD), "the command of a client that is gone runs on");
 }

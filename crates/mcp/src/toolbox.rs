@@ -150,3 +150,17 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 pub(crate) fn every_name() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|entry| &*entry.tool.name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_few_tokens_with_tools_too_that_wait_for_their_requests() {
+        let default: Vec<&Tool> =
+            ALL.iter().map(|entry| &entry.tool).filter(|tool| Profile::Default.has(&tool.name)).collect();
+        assert_eq!(default.len(), 10);
+        let count = bpe_openai::o200k_base().count(&serde_json::to_string(&default).unwrap());
+        assert!(count < 4000, "{count} tokens");
+    }
+}
