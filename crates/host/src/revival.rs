@@ -95,6 +95,7 @@ fn finished(kept: KeptExec, cwd: &str) -> Exec {
             wait_ms: 0,
             background: kept.start.background,
             tty: kept.start.tty,
+            merge_stderr: false,
         },
         journal: kept.journal,
         outputs: [None, None],
@@ -107,6 +108,8 @@ fn finished(kept: KeptExec, cwd: &str) -> Exec {
         writes: VecDeque::new(),
         terminal: Vec::new(),
         waiting: None,
+        quiet: None,
+        tty: None,
     }
 }
 
