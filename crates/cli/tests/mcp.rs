@@ -74,7 +74,9 @@ fn a_long_command_comes_back_as_running_and_is_fed_and_ended() {
     assert_eq!(running["state"], "running");
     let exec = running["exec_id"].clone();
     let answered = mcp.fields("input", json!({"exec_id": exec, "text": "you", "keys": ["ctrl-j"]}));
-    assert_eq!((&answered["stdout"], &answered["state"]), (&json!("hello you\n"), &json!("running")));
+    // On a terminal: what is typed is shown too.
+    assert!(answered["stdout"].as_str().is_some_and(|text| text.contains("hello you")), "{answered}");
+    assert_eq!(answered["state"], "running");
     assert_eq!(mcp.fields("output", json!({"exec_id": exec}))["stdout"], "", "nothing is shown twice");
     assert_eq!(mcp.fields("run", json!({"command": "echo beside it"}))["stdout"], "beside it\n");
     assert_eq!(mcp.fields("cancel", json!({"exec_id": exec}))["cancelled"], true);

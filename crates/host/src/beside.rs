@@ -8,7 +8,8 @@ use trl_protocol::fault::{Code, Fault};
 
 use crate::exec::{Input, Output};
 use crate::host::{Host, output_pipe};
-use crate::shell::{Held, default_signals, dialect, text};
+use crate::shell::{Held, become_session_leader, default_signals, dialect, text};
+use crate::terminal;
 
 impl Host {
     pub(crate) fn launch_beside(&mut self, number: u64) -> Result<(), Fault> {
@@ -42,6 +43,7 @@ impl Host {
         for write in [&stdout_write, &stderr_write] {
             rustix::io::ioctl_fionbio(write, false)?;
         }
+        let own = terminal::enter_own(exec, self.shell.as_ref())?;
         let stdin = match &mut exec.input {
             Input::Empty | Input::Closed => Stdio::null(),
             Input::Whole(file) => {
@@ -64,16 +66,29 @@ impl Host {
             .stdin(stdin)
             .stdout(Stdio::from(stdout_write))
             .stderr(Stdio::from(stderr_write));
+        let mut reads = [Some(stdout), Some(stderr)];
+        if let Some((master, slave)) = own {
+            command.stdin(slave.try_clone()?).stdout(slave.try_clone()?);
+            reads[0] = Some(master);
+            if exec.spec.merge_stderr {
+                command.stderr(slave);
+                reads[1] = None;
+            }
+        }
+        let on_terminal = exec.tty.is_some();
         // SAFETY: only async-signal-safe system calls between fork and exec.
         unsafe {
-            command.pre_exec(|| {
+            command.pre_exec(move || {
+                if on_terminal {
+                    return become_session_leader();
+                }
                 rustix::process::setsid()?;
                 default_signals();
                 Ok(())
             });
         }
         let child = command.spawn()?;
-        exec.outputs = [stdout, stderr].map(|read| Some(Output { read, hold: None, enlarged: false }));
+        exec.outputs = reads.map(|read| read.map(|read| Output { read, hold: None, enlarged: false }));
         // The prelude is read while the text runs; it lives as long as the command.
         exec.text = Some(prelude);
         Ok(child.id() as i32)

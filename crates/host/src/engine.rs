@@ -18,7 +18,9 @@ use crate::host::{Host, Purpose, Settling, Stage, output_pipe, timestamp};
 use crate::outcome::End;
 use crate::shell::dialect::{Launch, Settle};
 use crate::shell::prompt::Report;
+use crate::shell::snapshot::Snapshot;
 use crate::shell::{Held, cwd_of, path_of, plain, text, umask_of};
+use crate::terminal;
 
 /// How long the shell may take for a line of ours that runs no command.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -81,12 +83,22 @@ impl Host {
             Input::Open { read: Some(read), .. } => path_of(read),
             Input::Open { read: None, .. } => "/dev/null".to_owned(),
         };
+        let [mut stdin, mut stdout_path, mut stderr_path] =
+            [stdin, path_of(&stdout_write), path_of(&stderr_write)];
+        let terminal = terminal::enter(exec, shell)?;
+        if let Some(terminal) = &terminal {
+            stdin.clone_from(terminal);
+            stdout_path.clone_from(terminal);
+            if exec.spec.merge_stderr {
+                stderr_path.clone_from(terminal);
+            }
+        }
         let line = shell.dialect.run_line(&Launch {
             text: &text::of(exec.spec.command.as_bytes()),
             text_path: &held.path(),
             stdin: &stdin,
-            stdout: &path_of(&stdout_write),
-            stderr: &path_of(&stderr_write),
+            stdout: &stdout_path,
+            stderr: &stderr_path,
             env: &exec.spec.env,
             cwd: exec.spec.working_dir.as_deref(),
             state: &self.snapshot,
@@ -96,6 +108,11 @@ impl Host {
         }
         exec.outputs = [(stdout, stdout_write), (stderr, stderr_write)]
             .map(|(read, hold)| Some(Output { read, hold: Some(hold), enlarged: false }));
+        if terminal.is_some() {
+            self.terminal_owner = Some(number);
+            exec.outputs[0] = None;
+            exec.outputs[1].take_if(|_| exec.spec.merge_stderr);
+        }
         shell.control.send(&line)?;
         let by_prompt = shell.counts() && !shell.control.has_more();
         self.watch_control_at = by_prompt.then(|| Instant::now() + PROMPT_DUE);
@@ -119,6 +136,7 @@ impl Host {
         let deadline = (timeout > 0).then(|| now + Duration::from_millis(timeout));
         exec.phase = Phase::Running(Running { since: now, deadline, stopping: None, pid });
         exec.started_at = Some(self.last_activity_at.clone());
+        exec.stirs();
     }
 
     /// The shell has said something. A prompt behind a command is the end of it.
@@ -275,6 +293,8 @@ impl Host {
         let unrecorded = std::mem::take(&mut self.unrecorded);
         let exec = number.and_then(|number| self.execs.get(&number));
         let Some(shell) = &self.shell else { return };
+        // Before the first print, what a variable goes back to is what the session began with.
+        let begun = if self.has_snapshot { Snapshot::default() } else { Snapshot::of_env(&self.spec.env) };
         let script = shell.dialect.settle_script(&Settle {
             history: unrecorded
                 .iter()
@@ -283,7 +303,7 @@ impl Host {
                 .collect(),
             cwd_back: exec.and_then(|exec| exec.spec.working_dir.as_ref()).map(|_| self.cwd.as_str()),
             env_back: exec.map(|exec| exec.spec.env.keys().map(String::as_str).collect()).unwrap_or_default(),
-            state: &self.snapshot,
+            state: if self.has_snapshot { &self.snapshot } else { &begun },
             prompt_back,
             status,
         });
@@ -349,12 +369,10 @@ impl Host {
         if self.stage_deadline.is_some_and(|at| at <= now) {
             self.on_stuck_shell();
         }
-        if self.terminal_quiet_at.is_some_and(|at| at <= now) {
-            self.on_terminal_quiet();
-        }
         if self.aftermath.as_ref().is_some_and(|aftermath| aftermath.next <= now) {
             self.press_aftermath();
         }
+        self.on_quiet(now);
         if self.ending.as_ref().is_some_and(|ending| ending.next <= now) {
             self.press_on();
         }

@@ -119,9 +119,10 @@ pub(crate) struct Host {
     pub(crate) links: Links,
     next_link: u64,
     pub(crate) subscriptions: Vec<Subscription>,
-    pub(crate) terminal_quiet_at: Option<Instant>,
     /// The last stop, until the shell has shown that it goes on.
     pub(crate) aftermath: Option<Aftermath>,
+    /// The foreground command that the shell's terminal was last given to.
+    pub(crate) terminal_owner: Option<u64>,
     pub(crate) ending: Option<Ending>,
     pub(crate) over: bool,
     listener: Option<UnixListener>,
@@ -226,8 +227,8 @@ impl Host {
             links: Links::new(),
             next_link: 1,
             subscriptions: Vec::new(),
-            terminal_quiet_at: None,
             aftermath: None,
+            terminal_owner: None,
             ending: None,
             over: false,
             listener: Some(listener),
@@ -275,7 +276,9 @@ impl Host {
         if let Some(shell) = &self.shell {
             // The shell's word before the news that it is back: both are read then.
             add(Source::Status, shell.status.as_fd(), PollFlags::IN);
-            add(Source::Terminal, shell.terminal.as_fd(), PollFlags::IN);
+            if !self.is_terminal_held_back() {
+                add(Source::Terminal, shell.terminal.as_fd(), PollFlags::IN);
+            }
             if !shell.control.is_quiet() && self.watch_control_at.is_none() {
                 add(Source::Control, shell.control.as_fd(), PollFlags::OUT);
             }
@@ -291,6 +294,11 @@ impl Host {
             let stopping = exec.running().and_then(|running| running.stopping.as_ref());
             for process in stopping.iter().flat_map(|stopping| &stopping.watched) {
                 add(Source::Straggler, process.as_fd(), PollFlags::IN);
+            }
+            if let Some(master) =
+                exec.tty.as_ref().and_then(|tty| tty.has_room_to_wait_for(self.shell.as_ref()))
+            {
+                add(Source::Input(number), master, PollFlags::OUT);
             }
             if let Input::Open { write: Some(write), pending, .. } = &exec.input
                 && !pending.is_empty()
@@ -344,15 +352,18 @@ impl Host {
             },
             Phase::Finished { .. } => None,
         });
+        let quiet = self.active_execs().filter_map(|(_, exec)| {
+            exec.running()?;
+            exec.quiet.map(|quiet| quiet.at)
+        });
         let session = [
             self.stage_deadline,
             self.watch_control_at,
-            self.terminal_quiet_at,
             self.aftermath.as_ref().map(|aftermath| aftermath.next),
             self.ending.as_ref().map(|ending| ending.next),
             self.idle_deadline(),
         ];
-        execs.chain(session.into_iter().flatten()).min()
+        execs.chain(quiet).chain(session.into_iter().flatten()).min()
     }
 
     pub(crate) fn active_execs(&self) -> impl Iterator<Item = (u64, &Exec)> {

@@ -23,6 +23,7 @@ mod shell;
 mod stopping;
 mod strays;
 mod streams;
+mod terminal;
 mod timer;
 mod tree;
 mod wind_down;

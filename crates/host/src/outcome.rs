@@ -59,6 +59,7 @@ impl Host {
         let session_note = self.shell_note.take();
         let cwd = text::shown(&self.cwd);
         let Some(exec) = self.execs.get_mut(&number) else { return };
+        exec.quiet = None;
         exec.input = Input::Closed;
         exec.text = None;
         // Of a command beside the shell, or of a shell that died: whatever is left goes with it.
@@ -77,7 +78,8 @@ impl Host {
         notes.append(&mut exec.notes);
         let (exit_code, signal) = read_end(end, why.is_some(), &mut notes);
         if let (Some(Why::Timeout), Some(prompt)) = (why, exec.waiting.take()) {
-            notes.push(format!("it was waiting for input on its terminal, at the prompt: {prompt}"));
+            let prompt = if prompt.is_empty() { prompt } else { format!(", at the prompt: {prompt}") };
+            notes.push(format!("it was waiting for input{prompt}"));
         }
         exec.waiting = None;
         let outcome = Outcome {
@@ -98,6 +100,8 @@ impl Host {
         let ended = trl_journal::End { outcome, at: self.last_activity_at.clone() };
         self.journal.end(&mut exec.journal, &ended);
         exec.phase = Phase::Finished { outcome: ended.outcome, at: self.last_activity };
+        let was_stopped = why.is_some() || exit_code.is_some_and(|code| code > 128);
+        self.leave_terminal(number, was_stopped);
         self.answer(number);
         self.prune();
     }

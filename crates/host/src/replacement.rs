@@ -36,6 +36,7 @@ impl Host {
 
     /// Ends a shell that is of no use; the next command gets a new one.
     pub(crate) fn abandon_shell(&mut self, why: &str) {
+        self.drain_terminal();
         if let Some(shell) = self.shell.take() {
             // Reaped like any other child.
             rustix::process::kill_process(shell.pid, Signal::KILL).ok();
@@ -121,6 +122,7 @@ impl Host {
     }
 
     pub(crate) fn on_shell_ended(&mut self, status: WaitStatus) {
+        self.drain_terminal();
         self.shell = None;
         self.stage_deadline = None;
         let stage = std::mem::replace(&mut self.stage, Stage::Dead);

@@ -18,6 +18,7 @@ use crate::host::{Host, Stage, timestamp};
 use crate::outcome::End;
 use crate::shell::text;
 use crate::streams::Subscription;
+use crate::terminal::Tty;
 
 /// Ids of writes that are remembered per command.
 const WRITE_IDS: usize = 64;
@@ -54,7 +55,10 @@ impl Host {
                 (req, self.on_write(req, exec, &data, eof, write_id))
             }
             ToHost::Cancel { req, exec, signal } => (req, self.on_cancel(req, exec, signal)),
+            ToHost::Resize { req, exec, rows, cols } => (req, self.on_resize(req, exec, (rows, cols))),
+            ToHost::Screen { req, exec } => (req, self.on_screen_asked(req, exec)),
             ToHost::List { req } => {
+                self.look_for_all_waiting();
                 let execs = self
                     .execs
                     .values()
@@ -63,6 +67,7 @@ impl Host {
                 (req, Ok(Some(FromHost::Execs { req, execs })))
             }
             ToHost::Info { req, exec } => {
+                self.look_for_waiting(exec);
                 let info = self.known(exec).map(|exec| exec.info(self.spec.session_id, self.shell_pid()));
                 (req, info.map(|info| Some(FromHost::Execs { req, execs: vec![info] })))
             }
@@ -82,7 +87,7 @@ impl Host {
         self.shell.as_ref().map(|shell| shell.pid.as_raw_nonzero().get() as u32)
     }
 
-    fn known(&self, number: u64) -> Result<&Exec, Fault> {
+    pub(crate) fn known(&self, number: u64) -> Result<&Exec, Fault> {
         self.execs.get(&number).ok_or_else(|| self.unknown(number))
     }
 
@@ -105,9 +110,6 @@ impl Host {
                 "this session has run its {most} commands; a new one may have a larger limits.max_commands"
             );
             return Err(Fault::new(Code::SessionLimitExceeded, message));
-        }
-        if run.tty {
-            return Err(Fault::invalid("commands on a terminal (`tty`) are not in this version"));
         }
         for value in run.env.values_mut().chain(&mut run.working_dir) {
             if let Cow::Owned(escaped) = text::of(value.as_bytes()) {
@@ -179,7 +181,7 @@ impl Host {
         .with_details(serde_json::json!({ "running": running, "queued": self.queue.len() }))
     }
 
-    fn new_exec(&mut self, number: u64, requester: Requester, run: RunSpec) -> std::io::Result<Exec> {
+    fn new_exec(&mut self, number: u64, requester: Requester, mut run: RunSpec) -> std::io::Result<Exec> {
         let created_at = timestamp();
         let at_once = matches!(self.stage, Stage::Idle) && self.queue.is_empty();
         let start = Start {
@@ -204,6 +206,7 @@ impl Host {
             journal: self.journal.begin(number, &start),
             had_to_wait: start.queued,
             outputs: [None, None],
+            tty: Tty::wanted(&mut run, self.spec.env.get("TERM").map(String::as_str)),
             input: open_input(&run.stdin)?,
             text: None,
             requester: Some(requester),
@@ -213,6 +216,7 @@ impl Host {
             writes: VecDeque::new(),
             terminal: Vec::new(),
             waiting: None,
+            quiet: None,
             spec: run,
         })
     }
@@ -297,6 +301,7 @@ impl Host {
         id: Option<String>,
     ) -> Result<Option<FromHost>, Fault> {
         let unknown = self.unknown(number);
+        self.look_for_waiting(number);
         let terminal = self.shell.as_ref().map(|shell| &shell.terminal);
         let exec = self.execs.get_mut(&number).ok_or(unknown)?;
         let wrote =
@@ -308,6 +313,7 @@ impl Host {
             return Err(Fault::invalid("the command has finished; nothing reads its stdin any more"));
         }
         match &mut exec.input {
+            _ if exec.tty.is_some() => exec.type_in(self.shell.as_ref(), data, eof)?,
             Input::Open { pending, eof: closed, .. } if !*closed => {
                 if pending.len() + data.len() > limits::MAX_STDIN_BYTES {
                     let message = "the command does not read its stdin fast enough; write again when it has";

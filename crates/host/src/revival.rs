@@ -102,6 +102,7 @@ fn finished(kept: KeptExec, cwd: &str) -> Exec {
             background: kept.start.background,
             tty: kept.start.tty,
             run_id: kept.start.run_id,
+            merge_stderr: false,
         },
         journal: kept.journal,
         outputs: [None, None],
@@ -115,6 +116,8 @@ fn finished(kept: KeptExec, cwd: &str) -> Exec {
         writes: VecDeque::new(),
         terminal: Vec::new(),
         waiting: None,
+        quiet: None,
+        tty: None,
     }
 }
 

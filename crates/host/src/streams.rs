@@ -1,19 +1,14 @@
 //! Bytes in and out of commands: pipes into the journal, the journal to whoever
-//! listens, writes to stdin, prompts on the terminal.
+//! listens, writes to stdin.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
 
 use trl_protocol::exec::Stream;
 use trl_protocol::wire::FromHost;
 
-use crate::exec::{Exec, Input, Phase};
+use crate::exec::{Exec, Input};
 use crate::host::Host;
-use crate::shell::prompt;
 
-/// A terminal that is silent for this long after a prompt is waiting for an answer.
-const PROMPT_QUIET: Duration = Duration::from_millis(150);
-const TERMINAL_BYTES: usize = 4096;
 /// As much as a pipe ever holds.
 const PIPE_BYTES: usize = 1024 * 1024;
 /// One data frame.
@@ -67,7 +62,10 @@ impl Host {
     }
 
     /// Into the journal first; then straight on to those who have seen all before it.
-    fn take_output(&mut self, number: u64, stream: Stream, bytes: &[u8]) {
+    pub(crate) fn take_output(&mut self, number: u64, stream: Stream, bytes: &[u8]) {
+        if stream == Stream::Stdout && self.execs.get(&number).is_some_and(|exec| exec.tty.is_some()) {
+            self.draw(number, bytes);
+        }
         let Some(exec) = self.execs.get_mut(&number) else { return };
         let offset = exec.journal.total(stream);
         self.journal.append(&mut exec.journal, stream, bytes);
@@ -160,6 +158,10 @@ impl Host {
     /// Everything that is in the pipes now, and not what a background child writes from
     /// here on. A pipe that nobody else holds is done with.
     pub(crate) fn drain_outputs(&mut self, number: u64) {
+        let is_tty = self.execs.get(&number).is_some_and(|exec| exec.tty.is_some());
+        if is_tty && self.on_screen() == Some(number) {
+            self.drain_terminal();
+        }
         for stream in Stream::BOTH {
             let mut left = PIPE_BYTES;
             while left > 0 {
@@ -185,6 +187,9 @@ impl Host {
 
     /// Writes pending input as far as the pipe takes it.
     pub(crate) fn feed(&mut self, number: u64) {
+        if self.feed_terminal(number) {
+            return;
+        }
         let Some(exec) = self.execs.get_mut(&number) else { return };
         let Input::Open { write, pending, eof, .. } = &mut exec.input else { return };
         while !pending.is_empty() {
@@ -203,49 +208,6 @@ impl Host {
         if *eof {
             // The reading end stays: the shell may not have opened it yet.
             *write = None;
-        }
-    }
-
-    /// Something was written to the shell's terminal: a program that asks there, past all redirections.
-    pub(crate) fn on_terminal(&mut self) {
-        let Some(shell) = &self.shell else { return };
-        let mut buffer = [0; 4096];
-        let read = match rustix::io::read(&shell.terminal, &mut buffer) {
-            Ok(read) => read,
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return,
-            // Hung up: the shell is ending, and its end is an event of its own.
-            Err(_) => 0,
-        };
-        if read == 0 {
-            return;
-        }
-        let shell_nonce = self.shell.as_ref().map(|shell| shell.nonce().to_owned());
-        let Some(exec) = self.running_number().and_then(|number| self.execs.get_mut(&number)) else { return };
-        exec.terminal.extend_from_slice(&buffer[..read]);
-        let excess = exec.terminal.len().saturating_sub(TERMINAL_BYTES);
-        exec.terminal.drain(..excess);
-        exec.waiting = None;
-        self.terminal_quiet_at = Some(Instant::now() + PROMPT_QUIET);
-        if let Some(report) = shell_nonce.and_then(|nonce| prompt::listen(&exec.terminal, &nonce).report) {
-            self.on_prompt_at_terminal(report);
-        }
-    }
-
-    /// The terminal has been quiet since its last words: they are a prompt if the line is open.
-    pub(crate) fn on_terminal_quiet(&mut self) {
-        self.terminal_quiet_at = None;
-        let Some(number) = self.running_number() else { return };
-        let Some(exec) = self.execs.get_mut(&number) else { return };
-        let text = String::from_utf8_lossy(&exec.terminal).into_owned();
-        let prompt = text.rsplit(['\n', '\r']).next().unwrap_or_default().trim().to_owned();
-        if prompt.is_empty() || !matches!(exec.phase, Phase::Running(_)) {
-            return;
-        }
-        exec.waiting = Some(prompt.clone());
-        let listeners: Vec<(u64, u64)> =
-            self.subscriptions.iter().filter(|s| s.exec == number).map(|s| (s.link, s.req)).collect();
-        for (link, req) in listeners {
-            self.send(link, &FromHost::Waiting { req, exec: number, prompt: prompt.clone() });
         }
     }
 }

@@ -18,6 +18,8 @@ pub const MAX_RUN_ID_BYTES: usize = 200;
 pub const MAX_RANGE_BYTES: u64 = 8 * 1024 * 1024;
 /// Commands that may wait for one session.
 pub const MAX_QUEUE: usize = 256;
+/// Rows or columns of a terminal.
+pub const MAX_TERMINAL_SIDE: u16 = 1000;
 pub const DEFAULT_TIMEOUT_S: f64 = 60.0;
 pub const DEFAULT_MAX_SESSIONS: usize = 64;
 pub const DEFAULT_MAX_IDLE_S: f64 = 3600.0;

@@ -18,6 +18,8 @@ pub enum Reply {
     Started(exec::Started),
     Output(exec::OutputReply),
     Written(exec::Written),
+    Resized(exec::Resized),
+    Screen(Box<exec::Screen>),
     Cancelled(exec::Cancelled),
     ExecBound(exec::Bound),
     Execs(exec::ExecList),

@@ -55,6 +55,8 @@ requests! {
     ExecAttach(exec::AttachParams) -> exec::StreamReply = "exec.attach";
     ExecOutput(exec::OutputParams) -> exec::OutputReply = "exec.output";
     ExecWrite(exec::WriteParams) -> exec::Written = "exec.write";
+    ExecResize(exec::ResizeParams) -> exec::Resized = "exec.resize";
+    ExecScreen(exec::ScreenParams) -> exec::Screen = "exec.screen";
     ExecCancel(exec::CancelParams) -> exec::Cancelled = "exec.cancel";
     ExecBind(exec::BindParams) -> exec::Bound = "exec.bind";
     ExecList(exec::ListParams) -> exec::ExecList = "exec.list";

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::exec::{ExecInfo, Outcome, Stream};
+use crate::exec::{ExecInfo, Outcome, Screen, Stream};
 use crate::fault::Fault;
 use crate::ids::SessionId;
 use crate::session::{SessionInfo, SessionLimits};
@@ -103,6 +103,17 @@ pub enum ToHost {
         eof: bool,
         write_id: Option<String>,
     },
+    Resize {
+        req: u64,
+        exec: u64,
+        rows: u16,
+        cols: u16,
+    },
+    /// `exec: None` is the session's command on a terminal, or the last one.
+    Screen {
+        req: u64,
+        exec: Option<u64>,
+    },
     /// `exec: None` is whatever runs in the foreground.
     Cancel {
         req: u64,
@@ -147,6 +158,9 @@ pub struct RunSpec {
     /// Of a command that may be sent again, and is to run once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
+    /// With `tty`: stderr is the terminal too.
+    #[serde(default)]
+    pub merge_stderr: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -220,6 +234,14 @@ pub enum FromHost {
         eof: bool,
         duplicate: bool,
     },
+    Resized {
+        req: u64,
+        exec: u64,
+    },
+    Screen {
+        req: u64,
+        screen: Box<Screen>,
+    },
     /// `exec: None`: nothing was there to cancel.
     Cancelled {
         req: u64,
@@ -255,6 +277,8 @@ impl FromHost {
             | FromHost::Done { req, .. }
             | FromHost::Range { req, .. }
             | FromHost::Wrote { req, .. }
+            | FromHost::Resized { req, .. }
+            | FromHost::Screen { req, .. }
             | FromHost::Cancelled { req, .. }
             | FromHost::Execs { req, .. }
             | FromHost::Session { req, .. }
@@ -273,6 +297,8 @@ impl FromHost {
             FromHost::Done { .. }
             | FromHost::Range { .. }
             | FromHost::Wrote { .. }
+            | FromHost::Resized { .. }
+            | FromHost::Screen { .. }
             | FromHost::Cancelled { .. }
             | FromHost::Execs { .. }
             | FromHost::Session { .. }

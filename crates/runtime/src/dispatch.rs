@@ -69,6 +69,10 @@ impl Runtime {
             Request::ExecWrite(params) => {
                 exec::write::perform(runtime, params, caller).await.map(Reply::Written)
             }
+            Request::ExecResize(params) => exec::resize::perform(runtime, &params).await.map(Reply::Resized),
+            Request::ExecScreen(params) => {
+                exec::screen::perform(runtime, &params).await.map(Box::new).map(Reply::Screen)
+            }
             Request::ExecCancel(params) => {
                 exec::cancel::perform(runtime, &params).await.map(Reply::Cancelled)
             }

@@ -97,6 +97,7 @@ async fn execute(client: &Arc<Client>, place: &mut Place, command: String) -> Re
         working_dir: None,
         max_output_bytes: None,
         tty: None,
+        merge_stderr: None,
         check: false,
         wait_s: Some(MAX_SECONDS),
         background: None,

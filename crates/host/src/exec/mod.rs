@@ -13,6 +13,7 @@ use trl_protocol::wire::RunSpec;
 
 use crate::shell::Held;
 use crate::strays::Seen;
+use crate::terminal::{Quiet, Tty};
 use crate::tree::Process;
 use escalation::Escalation;
 
@@ -24,7 +25,7 @@ pub struct Requester {
 }
 
 #[derive(Debug)]
-pub struct Exec {
+pub(crate) struct Exec {
     pub number: u64,
     pub spec: RunSpec,
     pub created_at: String,
@@ -49,6 +50,10 @@ pub struct Exec {
     /// What it wrote to its controlling terminal, and whether it waits there.
     pub terminal: Vec<u8>,
     pub waiting: Option<String>,
+    /// When it is looked at next, to see whether it waits.
+    pub quiet: Option<Quiet>,
+    /// Of a command on a terminal.
+    pub tty: Option<Box<Tty>>,
 }
 
 #[derive(Debug)]

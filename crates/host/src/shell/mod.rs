@@ -95,6 +95,12 @@ impl Shell {
         &self.nonce
     }
 
+    /// Another descriptor of the end that programs have of the terminal.
+    pub fn open_program_end(&self) -> io::Result<OwnedFd> {
+        let name: CString = rustix::pty::ptsname(&self.terminal, Vec::new())?;
+        Ok(rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?)
+    }
+
     /// Takes in what the shell has written on its status channel.
     pub fn hear(&mut self) {
         let mut buffer = [0; 4096];
@@ -132,7 +138,8 @@ impl Shell {
     }
 }
 
-fn open_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
+/// A new terminal: the host's end, and the program's.
+pub fn open_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
     let master = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     rustix::pty::grantpt(&master)?;
     rustix::pty::unlockpt(&master)?;
@@ -144,7 +151,7 @@ fn open_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// Runs in the child: its own session with its stdout as the terminal, and every
 /// signal as a program expects it (a daemon started with `&` inherits INT ignored).
-fn become_session_leader() -> io::Result<()> {
+pub fn become_session_leader() -> io::Result<()> {
     rustix::process::setsid()?;
     // SAFETY: descriptor 1 is the terminal's slave, given by the parent.
     rustix::process::ioctl_tiocsctty(unsafe { rustix::fd::BorrowedFd::borrow_raw(1) })?;

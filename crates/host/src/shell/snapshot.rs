@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::dialect::{is_plain_name, is_special};
+use super::quote::single;
 
 /// Declarations by name, each as the command that makes it again.
 pub type Entries = BTreeMap<String, String>;
@@ -106,6 +107,13 @@ pub fn split_functions(text: &str) -> Entries {
 }
 
 impl Snapshot {
+    /// What is known of a shell that has printed nothing yet: what it was started with.
+    pub fn of_env(env: &BTreeMap<String, String>) -> Snapshot {
+        let declare =
+            |(name, value): (&String, &String)| (name.clone(), format!("export {name}={}", single(value)));
+        Snapshot { variables: env.iter().map(declare).collect(), ..Snapshot::default() }
+    }
+
     /// Variables and functions, for a shell beside the session's that starts with `env`.
     pub fn definitions(&self, env: &BTreeMap<String, String>, guard: impl Fn(&str) -> String) -> String {
         let there = |name: &String| self.variables.contains_key(name) || self.readonly.contains(name);

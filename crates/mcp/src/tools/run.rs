@@ -163,6 +163,7 @@ fn params(args: &Args, place: &Place, soft: Duration) -> RunParams {
         working_dir: args.cwd.clone(),
         max_output_bytes: None,
         tty: (args.interactive && has_terminals()).then_some(true),
+        merge_stderr: None,
         check: false,
         // A busy session is told while the call still has time to tell it.
         wait_s: Some(soft.as_secs_f64() / 2.0),

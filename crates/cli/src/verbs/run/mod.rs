@@ -176,6 +176,7 @@ fn params(args: &Args, session: SessionId) -> RunParams {
         working_dir: args.dir.as_ref().map(|dir| absolute(dir)),
         max_output_bytes: None,
         tty: None,
+        merge_stderr: None,
         check: false,
         wait_s: if args.no_wait { None } else { Some(args.wait.unwrap_or(MAX_SECONDS)) },
         background: None,

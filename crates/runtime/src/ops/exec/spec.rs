@@ -33,6 +33,7 @@ pub(super) fn of(
         wait_ms: params.wait_s.map(|s| seconds::as_millis("wait_s", s)).transpose()?.unwrap_or(0),
         background: params.background.unwrap_or(mode == Mode::Detached),
         tty: params.tty.unwrap_or(session.tty),
+        merge_stderr: params.merge_stderr.unwrap_or(false),
         command: params.command,
         run_id: params.run_id,
     })

@@ -1,0 +1,70 @@
+//! What is typed to a command on a terminal.
+
+use rustix::termios::{LocalModes, SpecialCodeIndex, Termios};
+use trl_protocol::fault::{Code, Fault};
+use trl_protocol::limits;
+
+use crate::exec::Exec;
+use crate::host::Host;
+use crate::shell::Shell;
+
+const CONTROL_D: u8 = 4;
+
+impl Exec {
+    /// Takes what was typed to a command on a terminal.
+    pub(crate) fn type_in(&mut self, shell: Option<&Shell>, data: &[u8], eof: bool) -> Result<(), Fault> {
+        let Some(tty) = &mut self.tty else { return Ok(()) };
+        if tty.pending.len() + data.len() > limits::MAX_STDIN_BYTES {
+            let message = "the command does not read its terminal fast enough; write again when it has";
+            return Err(Fault::new(Code::ResourcePressure, message));
+        }
+        tty.pending.extend(data);
+        if eof {
+            let modes = tty.master(shell).and_then(|fd| rustix::termios::tcgetattr(fd).ok());
+            tty.pending.extend(end_of_file(data, modes.as_ref()));
+        }
+        self.terminal.clear();
+        self.stirs();
+        Ok(())
+    }
+}
+
+impl Host {
+    /// Passes on what was typed, as far as the kernel takes it; false if it is not on a terminal.
+    pub(crate) fn feed_terminal(&mut self, number: u64) -> bool {
+        let Some(exec) = self.execs.get_mut(&number) else { return false };
+        let is_running = exec.running().is_some();
+        let Some(tty) = &mut exec.tty else { return false };
+        while is_running && !tty.pending.is_empty() {
+            let Some(master) = tty.master(self.shell.as_ref()) else { break };
+            match rustix::io::write(master, tty.pending.as_slices().0) {
+                Ok(written) => drop(tty.pending.drain(..written)),
+                Err(rustix::io::Errno::AGAIN) => break,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => tty.pending.clear(),
+            }
+        }
+        true
+    }
+}
+
+/// The keys that end the input: at the start of a line one is enough, behind other
+/// text the first only hands that over.
+pub(super) fn end_of_file(after: &[u8], modes: Option<&Termios>) -> Vec<u8> {
+    let key = modes.map_or(CONTROL_D, |modes| modes.special_codes[SpecialCodeIndex::VEOF]);
+    let by_line = modes.is_none_or(|modes| modes.local_modes.contains(LocalModes::ICANON));
+    let open_line = after.last().is_some_and(|last| *last != b'\n' && *last != b'\r');
+    vec![key; if by_line && open_line { 2 } else { 1 }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_line_takes_two_keys() {
+        for (after, keys) in [(&b""[..], 1), (b"a\n", 1), (b"a\r", 1), (b"a", 2)] {
+            assert_eq!(end_of_file(after, None), vec![CONTROL_D; keys]);
+        }
+    }
+}

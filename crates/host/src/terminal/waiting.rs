@@ -1,0 +1,313 @@
+//! Whether a command waits for input: seen in what its processes sleep in.
+//!
+//! There is no event for it, so it is looked at when somebody asks, and a few times
+//! after a command has stirred (started, printed on its terminal, was answered), at
+//! growing distances. What cannot be looked at (a program of another user, such as
+//! `sudo`) is judged by its last words: an open line on the terminal is a prompt.
+
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+use rustix::fd::BorrowedFd;
+use trl_protocol::exec::Stream;
+use trl_protocol::wire::FromHost;
+
+use super::emulator::View;
+use crate::exec::{Exec, Input};
+use crate::host::Host;
+
+/// The first look comes this long after the last sign of life.
+const FIRST_LOOK: Duration = Duration::from_millis(150);
+/// Looks before the command is taken to be busy; each waits twice as long as the one before.
+const LOOKS: u32 = 7;
+/// Descriptors of one call that are looked at.
+const MOST_FDS: u64 = 1024;
+/// How much of a stream is searched for a prompt.
+const TAIL: usize = 256;
+
+/// When a silent command is looked at next.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Quiet {
+    pub(crate) at: Instant,
+    looks: u32,
+}
+
+impl Quiet {
+    fn first() -> Quiet {
+        Quiet { at: Instant::now() + FIRST_LOOK, looks: 0 }
+    }
+
+    fn next(self) -> Option<Quiet> {
+        let looks = self.looks + 1;
+        (looks < LOOKS).then(|| Quiet { at: Instant::now() + FIRST_LOOK * 2u32.pow(looks), looks })
+    }
+}
+
+impl Exec {
+    /// It has shown a sign of life: whether it waits is open again.
+    pub(crate) fn stirs(&mut self) {
+        self.waiting = None;
+        self.quiet = Some(Quiet::first());
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    Yes,
+    No,
+    /// It may not be looked at.
+    Unknown,
+}
+
+/// Where a command's input comes from.
+#[derive(Debug, Default)]
+struct Sources {
+    /// The terminal's device.
+    terminal: Option<u64>,
+    /// Device and inode of the pipe that `exec.write` fills.
+    pipe: Option<(u64, u64)>,
+}
+
+impl Host {
+    /// Commands whose time to be looked at has come.
+    pub(crate) fn on_quiet(&mut self, now: Instant) {
+        let due = |exec: &Exec| exec.running().is_some() && exec.quiet.is_some_and(|quiet| quiet.at <= now);
+        let numbers: Vec<u64> =
+            self.active_execs().filter(|(_, exec)| due(exec)).map(|(number, _)| number).collect();
+        for number in numbers {
+            self.look_for_waiting(number);
+            let Some(exec) = self.execs.get_mut(&number) else { continue };
+            exec.quiet = if exec.waiting.is_some() { None } else { exec.quiet.and_then(Quiet::next) };
+        }
+    }
+
+    /// Finds out whether a running command waits, and tells those who follow it if that is new.
+    pub(crate) fn look_for_waiting(&mut self, number: u64) {
+        let Some(exec) = self.execs.get(&number) else { return };
+        let Some(running) = exec.running() else { return };
+        let sources = self.sources_of(exec);
+        let mut pids: Vec<i32> = self.job(running.pid).processes.iter().map(|process| process.pid).collect();
+        if let (None, Some(shell)) = (running.pid, &self.shell) {
+            pids.push(shell.pid.as_raw_nonzero().get());
+        }
+        let found = pids.iter().map(|pid| reading(*pid, &sources));
+        let waiting = match found.reduce(either).unwrap_or(Reading::No) {
+            Reading::Yes => Some(self.prompt_of(exec)),
+            Reading::No => None,
+            Reading::Unknown => Some(shown_prompt(exec)).filter(|prompt| !prompt.is_empty()),
+        };
+        let by_pipe = matches!(exec.input, Input::Open { .. });
+        let Some(exec) = self.execs.get_mut(&number) else { return };
+        let is_new = waiting.is_some() && exec.waiting.is_none();
+        exec.waiting = waiting;
+        // Whoever keeps a pipe open knows that it is read; a terminal asks unexpectedly.
+        if let (true, false, Some(prompt)) = (is_new, by_pipe, exec.waiting.clone()) {
+            self.tell_waiting(number, &prompt);
+        }
+    }
+
+    /// As [`Host::look_for_waiting`], for all that run.
+    pub(crate) fn look_for_all_waiting(&mut self) {
+        let numbers: Vec<u64> = self.active.iter().copied().collect();
+        numbers.into_iter().for_each(|number| self.look_for_waiting(number));
+    }
+
+    fn tell_waiting(&mut self, number: u64, prompt: &str) {
+        let listeners: Vec<(u64, u64)> =
+            self.subscriptions.iter().filter(|s| s.exec == number).map(|s| (s.link, s.req)).collect();
+        for (link, req) in listeners {
+            self.send(link, &FromHost::Waiting { req, exec: number, prompt: prompt.to_owned() });
+        }
+    }
+
+    fn sources_of(&self, exec: &Exec) -> Sources {
+        let in_shell = exec.running().is_some_and(|running| running.pid.is_none());
+        let master = match &exec.tty {
+            Some(tty) => tty.master(self.shell.as_ref()),
+            None => self.shell.as_ref().filter(|_| in_shell).map(|shell| shell.terminal.as_fd()),
+        };
+        let pipe = match &exec.input {
+            Input::Open { write: Some(write), .. } => rustix::fs::fstat(write).ok(),
+            Input::Open { .. } | Input::Empty | Input::Whole(_) | Input::Closed => None,
+        };
+        Sources { terminal: master.and_then(device), pipe: pipe.map(|stat| (stat.st_dev, stat.st_ino)) }
+    }
+
+    /// The open line that the command left last: on its terminal, or where `read -p` asks.
+    fn prompt_of(&self, exec: &Exec) -> String {
+        let shown = shown_prompt(exec);
+        if !shown.is_empty() {
+            return shown;
+        }
+        let mut tail = [0; TAIL];
+        let from = exec.journal.total(Stream::Stderr).saturating_sub(TAIL as u64);
+        let (_, read) = self.journal.read(&exec.journal, Stream::Stderr, from, &mut tail);
+        open_line(&tail[..read])
+    }
+}
+
+fn shown_prompt(exec: &Exec) -> String {
+    match &exec.tty {
+        Some(tty) => {
+            let View { lines, cursor, .. } = tty.view();
+            lines.get(usize::from(cursor.row)).map(|line| line.trim().to_owned()).unwrap_or_default()
+        }
+        None => open_line(&exec.terminal),
+    }
+}
+
+fn open_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.rsplit(['\n', '\r']).next().unwrap_or_default().trim().to_owned()
+}
+
+fn device(master: BorrowedFd<'_>) -> Option<u64> {
+    let name = rustix::pty::ptsname(master, Vec::new()).ok()?;
+    rustix::fs::stat(&*name).ok().map(|stat| stat.st_rdev)
+}
+
+fn either(a: Reading, b: Reading) -> Reading {
+    match (a, b) {
+        (Reading::Yes, _) | (_, Reading::Yes) => Reading::Yes,
+        (Reading::Unknown, _) | (_, Reading::Unknown) => Reading::Unknown,
+        (Reading::No, Reading::No) => Reading::No,
+    }
+}
+
+fn reading(pid: i32, sources: &Sources) -> Reading {
+    let call = match fs::read_to_string(format!("/proc/{pid}/syscall")) {
+        Ok(call) => call,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Reading::Unknown,
+        // It has ended meanwhile.
+        Err(_) => return Reading::No,
+    };
+    let fds = sleeps_in(&call).and_then(|sleep| sleep.watched(pid)).unwrap_or_default();
+    let is_source =
+        |fd: &u64| fs::metadata(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|file| sources.hold(&file));
+    if fds.iter().any(is_source) { Reading::Yes } else { Reading::No }
+}
+
+impl Sources {
+    fn hold(&self, file: &fs::Metadata) -> bool {
+        // `/dev/tty`, whatever terminal it stands for.
+        let controlling = rustix::fs::makedev(5, 0);
+        let is_terminal = self
+            .terminal
+            .is_some_and(|device| file.rdev() != 0 && [device, controlling].contains(&file.rdev()));
+        is_terminal || self.pipe == Some((file.dev(), file.ino()))
+    }
+}
+
+/// A system call that waits for descriptors, with the arguments that say which.
+#[derive(Debug, PartialEq, Eq)]
+enum Sleep {
+    Read { fd: u64 },
+    Poll { list: u64, count: u64 },
+    Select { below: u64, set: u64 },
+    Epoll { fd: u64 },
+}
+
+/// `/proc/<pid>/syscall`: number and arguments, or `running`.
+fn sleeps_in(call: &str) -> Option<Sleep> {
+    let mut words = call.split_ascii_whitespace();
+    let number: libc::c_long = words.next()?.parse().ok()?;
+    let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+    let (first, second) = (argument()?, argument()?);
+    Some(match number {
+        libc::SYS_read => Sleep::Read { fd: first },
+        libc::SYS_ppoll => Sleep::Poll { list: first, count: second },
+        libc::SYS_pselect6 => Sleep::Select { below: first, set: second },
+        libc::SYS_epoll_pwait => Sleep::Epoll { fd: first },
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_poll => Sleep::Poll { list: first, count: second },
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_select => Sleep::Select { below: first, set: second },
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_epoll_wait => Sleep::Epoll { fd: first },
+        _ => return None,
+    })
+}
+
+impl Sleep {
+    /// The descriptors whose input is waited for.
+    fn watched(self, pid: i32) -> Option<Vec<u64>> {
+        match self {
+            Sleep::Read { fd } => Some(vec![fd]),
+            Sleep::Poll { list, count } => {
+                let entries = memory(pid, list, count.min(MOST_FDS) * 8)?;
+                Some(entries.chunks_exact(8).filter_map(polled).collect())
+            }
+            Sleep::Select { below, set } => {
+                let bits = memory(pid, set, below.min(MOST_FDS).div_ceil(8))?;
+                let is_set = |fd: &u64| bits[*fd as usize / 8] & (1 << (fd % 8)) != 0;
+                Some((0..below.min(MOST_FDS)).filter(is_set).collect())
+            }
+            Sleep::Epoll { fd } => {
+                let entries = fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).ok()?;
+                let targets = entries.lines().filter_map(|line| line.strip_prefix("tfd:"));
+                Some(targets.filter_map(|rest| rest.split_ascii_whitespace().next()?.parse().ok()).collect())
+            }
+        }
+    }
+}
+
+/// A `pollfd` that asks for input.
+fn polled(entry: &[u8]) -> Option<u64> {
+    let (fd, events) = entry.split_first_chunk::<4>()?;
+    let wants_input = i16::from_ne_bytes(*events.first_chunk()?) & libc::POLLIN != 0;
+    u64::try_from(i32::from_ne_bytes(*fd)).ok().filter(|_| wants_input)
+}
+
+fn memory(pid: i32, at: u64, length: u64) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(length).ok()?];
+    fs::File::open(format!("/proc/{pid}/mem")).ok()?.read_exact_at(&mut bytes, at).ok()?;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_sleeps_in() {
+        let (read, poll) = (libc::SYS_read, libc::SYS_ppoll);
+        for (call, expected) in [
+            (format!("{read} 0x3 0x7f 0x1 0x0 0x0 0x0 0x7ffd 0x7f\n"), Some(Sleep::Read { fd: 3 })),
+            (format!("{poll} 0x7f 0x1"), Some(Sleep::Poll { list: 0x7f, count: 1 })),
+            ("running\n".to_owned(), None),
+            ("-1 0x7ffd 0x7f\n".to_owned(), None),
+            (String::new(), None),
+        ] {
+            assert_eq!(sleeps_in(&call), expected, "{call}");
+        }
+    }
+
+    #[test]
+    fn a_poll_for_output_waits_for_no_input() {
+        let entry = |fd: i32, events: i16| [&fd.to_ne_bytes()[..], &events.to_ne_bytes(), &[0, 0]].concat();
+        for (fd, events, expected) in
+            [(7, libc::POLLIN | libc::POLLOUT, Some(7)), (7, libc::POLLOUT, None), (-1, libc::POLLIN, None)]
+        {
+            assert_eq!(polled(&entry(fd, events)), expected);
+        }
+    }
+
+    #[test]
+    fn one_reader_is_enough_and_doubt_is_kept() {
+        use Reading::{No, Unknown, Yes};
+        for (all, expected) in
+            [(&[No, Yes, Unknown][..], Yes), (&[No, Unknown], Unknown), (&[No, No], No), (&[], No)]
+        {
+            assert_eq!(all.iter().copied().reduce(either).unwrap_or(No), expected);
+        }
+    }
+
+    #[test]
+    fn a_prompt_is_an_open_line() {
+        for (text, prompt) in [("Name: ", "Name:"), ("a\nb> ", "b>"), ("done\n", ""), ("", "")] {
+            assert_eq!(open_line(text.as_bytes()), prompt);
+        }
+    }
+}
