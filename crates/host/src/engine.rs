@@ -137,6 +137,7 @@ impl Host {
         exec.phase = Phase::Running(Running { since: now, deadline, stopping: None, pid });
         exec.started_at = Some(self.last_activity_at.clone());
         exec.stirs();
+        self.tell_watchers(number);
     }
 
     /// The shell has said something. A prompt behind a command is the end of it.

@@ -26,6 +26,7 @@ mod streams;
 mod terminal;
 mod timer;
 mod tree;
+mod watchers;
 mod wind_down;
 
 use std::io;

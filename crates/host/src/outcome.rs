@@ -103,6 +103,7 @@ impl Host {
         let was_stopped = why.is_some() || exit_code.is_some_and(|code| code > 128);
         self.leave_terminal(number, was_stopped);
         self.answer(number);
+        self.tell_watchers(number);
         self.prune();
     }
 

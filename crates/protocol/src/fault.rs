@@ -71,6 +71,10 @@ const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 
 impl Fault {
+    pub fn schema() -> schemars::Schema {
+        crate::written_schema::<Fault>()
+    }
+
     pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
         Fault { code, message: message.into(), details: None }
     }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::fault::{Code, Fault};
-use crate::{agent, contact, exec, mail, session, system};
+use crate::{agent, change, contact, exec, mail, session, system};
 
 macro_rules! requests {
     ($($variant:ident($params:ty) -> $reply:ty = $method:literal;)*) => {
@@ -59,11 +59,14 @@ requests! {
     ExecScreen(exec::ScreenParams) -> exec::Screen = "exec.screen";
     ExecCancel(exec::CancelParams) -> exec::Cancelled = "exec.cancel";
     ExecBind(exec::BindParams) -> exec::Bound = "exec.bind";
+    ExecWait(exec::WaitParams) -> exec::Waited = "exec.wait";
     ExecList(exec::ListParams) -> exec::ExecList = "exec.list";
     ExecInfo(exec::ExecParams) -> exec::ExecInfo = "exec.info";
     SystemPing(system::NoParams) -> system::Pong = "system.ping";
     SystemStats(system::NoParams) -> system::Stats = "system.stats";
     SystemInfo(system::NoParams) -> system::SystemInfo = "system.info";
+    SystemRuntimes(system::NoParams) -> system::Runtimes = "system.runtimes";
+    EventsSubscribe(change::SubscribeParams) -> change::SubscriptionOver = "events.subscribe";
     SystemShutdown(system::ShutdownParams) -> system::ShuttingDown = "system.shutdown";
     AgentCreate(agent::CreateParams) -> agent::Created = "agent.create";
     AgentList(system::NoParams) -> agent::AgentList = "agent.list";
@@ -90,6 +93,13 @@ requests! {
     ContactBlock(contact::ContactParams) -> contact::ContactRow = "contact.block";
     ContactList(agent::CallerParams) -> contact::ContactList = "contact.list";
     ContactPresence(agent::CallerParams) -> contact::PresenceList = "contact.presence";
+}
+
+impl Request {
+    /// Whether it is answered only when the daemon ends: all that it is for are its events.
+    pub fn is_endless(&self) -> bool {
+        matches!(self, Request::MailSubscribe(_) | Request::EventsSubscribe(_))
+    }
 }
 
 fn read<P: DeserializeOwned>(method: &str, params: Value) -> Result<P, Fault> {

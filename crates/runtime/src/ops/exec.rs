@@ -14,4 +14,5 @@ mod spec;
 pub(crate) mod start;
 pub(crate) mod stream;
 mod subject;
+pub(crate) mod wait;
 pub(crate) mod write;
