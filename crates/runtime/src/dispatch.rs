@@ -94,32 +94,6 @@ impl Runtime {
             Request::MailSubscribe(params) => {
                 mail::subscribe(runtime, params, caller, events_to).await.map(Box::new).map(Reply::Mail)
             }
-            request @ (Request::AgentCreate(_)
-            | Request::AgentList(_)
-            | Request::AgentUse(_)
-            | Request::AgentWhoami(_)
-            | Request::AgentSessions(_)
-            | Request::AgentHeartbeat(_)
-            | Request::AgentRelease(_)
-            | Request::MailSend(_)
-            | Request::MailStatus(_)
-            | Request::MailInbox(_)
-            | Request::MailCheckReply(_)
-            | Request::MailAwaitReply(_)
-            | Request::MailSendAndWait(_)
-            | Request::MailReply(_)
-            | Request::MailHeld(_)
-            | Request::MailDeadLetters(_)
-            | Request::MailAutorespond(_)
-            | Request::MailReset(_)
-            | Request::ContactRequest(_)
-            | Request::ContactAccept(_)
-            | Request::ContactDecline(_)
-            | Request::ContactBlock(_)
-            | Request::ContactList(_)
-            | Request::ContactPresence(_)) => {
-                mail::perform(runtime, request, caller).await.map(Box::new).map(Reply::Mail)
-            }
             Request::SystemPing(_) => Ok(Reply::Pong(system::ping::perform(runtime))),
             Request::SystemStats(_) => Ok(Reply::Stats(system::stats::perform(runtime).await)),
             Request::SystemInfo(_) => Ok(Reply::Info(Box::new(system::info::perform(runtime)))),
@@ -127,6 +101,8 @@ impl Runtime {
             Request::SystemShutdown(params) => {
                 Ok(Reply::ShuttingDown(system::shutdown::perform(runtime, &params)))
             }
+            // Agents, their contacts and their mail.
+            request => mail::perform(runtime, request, caller).await.map(Box::new).map(Reply::Mail),
         }
     }
 }
