@@ -16,8 +16,8 @@ fn events(body: &str) -> Vec<(String, Value)> {
     body.split("\n\n")
         .filter(|block| block.starts_with("event: "))
         .map(|block| {
-            let (name, data) = block["event: ".len()..].split_once("\ndata: ").unwrap();
-            (name.to_owned(), serde_json::from_str(data).unwrap())
+            let (name, data) = block["event: ".len()..].split_once("\ndata: ").unwrap_or_default();
+            (name.to_owned(), serde_json::from_str(data).unwrap_or_default())
         })
         .collect()
 }

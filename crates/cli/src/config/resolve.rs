@@ -148,7 +148,7 @@ fn http(layers: &Layers, ambient: &Ambient) -> Result<Option<HttpSettings>, Conf
 /// A certificate needs its key, and a key its certificate.
 fn tls(layers: &Layers, ambient: &Ambient) -> Result<Option<TlsFiles>, ConfigError> {
     let path = |said: &Said| ambient.cwd.join(&said.text);
-    match (layers.get(Key::HttpTlsCert), layers.get(Key::HttpTlsKey)) {
+    match (layers.get(Key::HttpTlsCert), layers.get(Key::HttpTlsSecret)) {
         (None, None) => Ok(None),
         (Some(certificate), Some(key)) => {
             Ok(Some(TlsFiles { certificate: path(certificate), key: path(key) }))

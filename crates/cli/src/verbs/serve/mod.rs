@@ -108,7 +108,7 @@ impl Args {
             (Key::HttpHosts, "--http-hosts", &self.http_hosts),
             (Key::HttpOrigins, "--http-origins", &self.http_origins),
             (Key::HttpTlsCert, "--http-tls-cert", &self.http_tls_cert),
-            (Key::HttpTlsKey, "--http-tls-key", &self.http_tls_key),
+            (Key::HttpTlsSecret, "--http-tls-key", &self.http_tls_key),
             (Key::MaxSessions, "--max-sessions", &self.max_sessions),
             (Key::DefaultTimeout, "--default-timeout", &self.default_timeout),
             (Key::MaxOutput, "--max-output-bytes", &self.max_output_bytes),
