@@ -1,7 +1,7 @@
 //! Someone else may end a command; the shell and its state stay.
 
 use serde_json::{Value, json};
-use trl_testkit::{Shell, daemon, in_each_shell, process};
+use trl_testkit::{GUARD, Shell, daemon, in_each_shell, process, wait_until};
 
 fn a_running_command_is_cancelled_by_session_or_by_id(shell: Shell) {
     let daemon = daemon!();
@@ -92,6 +92,22 @@ fn a_named_signal_is_all_that_is_sent(shell: Shell) {
     session.survives();
 }
 
+fn a_command_that_dies_of_the_signal_named_was_cancelled(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let pid = session.pid();
+    for (signal, code) in [("KILL", 137), ("TERM", 143), ("INT", 130)] {
+        let (request, exec_id) =
+            session.stream_until(json!({"command": "echo up; sh -c 'sleep 30; :'"}), "up\n");
+        wait_until("sleep runs", GUARD, || process::descendants(pid).len() > 1);
+        session.connection.ok("exec.cancel", json!({"exec_id": exec_id, "signal": signal}));
+        let data = session.connection.finish(request).data();
+        let told = (&data["exit_code"], &data["signal"], &data["cancelled"]);
+        assert_eq!(told, (&json!(code), &json!(format!("SIG{signal}")), &json!(true)), "{data}");
+    }
+    session.survives();
+}
+
 fn nothing_to_cancel_is_no_error(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
@@ -102,6 +118,23 @@ fn nothing_to_cancel_is_no_error(shell: Shell) {
     let info = session.exec_info(&over);
     assert_eq!((&info["cancelled"], &info["exit_code"]), (&json!(false), &json!(0)), "{info}");
     session.survives();
+}
+
+/// The shell is printing a large state: nothing runs, and one command waits.
+fn a_command_that_waits_for_the_shell_alone_is_cancelled(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    session.ok("x=$(head -c 3000000 /dev/zero | tr '\\0' a)");
+    for _ in 0..5 {
+        session.ok("y=$x");
+        let exec_id = session.start(json!({"command": "touch ran", "background": false, "wait_s": 60}));
+        let cancelled = session.connection.ok("exec.cancel", json!({"session_id": session.id}));
+        // It may have been too late; then it says so.
+        let finished = session.attach(&exec_id).data()["exit_code"] == json!(0);
+        assert_eq!(cancelled["cancelled"], json!(!finished), "{cancelled}");
+        assert_eq!(process::exists(daemon.work().join("ran")), finished);
+        session.ok("rm -f ran");
+    }
 }
 
 fn cancels_that_make_no_sense_are_refused(shell: Shell) {
@@ -163,6 +196,8 @@ in_each_shell!(
     every_kind_of_foreground_work_is_cancelled,
     a_named_signal_is_all_that_is_sent,
     nothing_to_cancel_is_no_error,
+    a_command_that_dies_of_the_signal_named_was_cancelled,
+    a_command_that_waits_for_the_shell_alone_is_cancelled,
     cancels_that_make_no_sense_are_refused,
     a_background_command_is_cancelled_with_its_children,
     cancelling_twice_is_cancelling_once,

@@ -134,7 +134,7 @@ impl Host {
         // Beside the shell nobody waits: only a deadline that was asked for counts.
         let timeout = exec.spec.timeout_ms.unwrap_or(if background { 0 } else { default });
         let deadline = (timeout > 0).then(|| now + Duration::from_millis(timeout));
-        exec.phase = Phase::Running(Running { since: now, deadline, stopping: None, pid });
+        exec.phase = Phase::Running(Running { since: now, deadline, stopping: None, named: None, pid });
         exec.started_at = Some(self.last_activity_at.clone());
         exec.stirs();
         self.tell_watchers(number);

@@ -76,7 +76,10 @@ impl Host {
         let (duration_ms, duration_us) = durations(elapsed);
         let mut notes: Vec<String> = session_note.into_iter().collect();
         notes.append(&mut exec.notes);
-        let (exit_code, signal) = read_end(end, why.is_some(), &mut notes);
+        let named = exec.running().and_then(|running| running.named);
+        let (exit_code, signal) = read_end(end, why.is_some() || named.is_some(), &mut notes);
+        // It died of the signal that someone sent, and not in a way of its own.
+        let obeyed = named.is_some_and(|named| exit_code == Some(128 + named));
         if let (Some(Why::Timeout), Some(prompt)) = (why, exec.waiting.take()) {
             let prompt = if prompt.is_empty() { prompt } else { format!(", at the prompt: {prompt}") };
             notes.push(format!("it was waiting for input{prompt}"));
@@ -88,7 +91,7 @@ impl Host {
             duration_ms,
             duration_us,
             timed_out: why == Some(Why::Timeout),
-            cancelled: why == Some(Why::Cancel),
+            cancelled: why == Some(Why::Cancel) || obeyed,
             stdout_bytes: exec.journal.total(Stream::Stdout),
             stderr_bytes: exec.journal.total(Stream::Stderr),
             working_dir: cwd,

@@ -360,7 +360,9 @@ impl Host {
         number: Option<u64>,
         signal: Option<i32>,
     ) -> Result<Option<FromHost>, Fault> {
-        let Some(number) = number.or_else(|| self.running_number()) else {
+        // While the shell tidies up after one command, the next one is all there is.
+        let current = || self.running_number().or_else(|| self.queue.front().copied());
+        let Some(number) = number.or_else(current) else {
             return Ok(Some(FromHost::Cancelled { req, exec: None }));
         };
         let exec = self.known(number)?;
@@ -374,6 +376,9 @@ impl Host {
                     None => {}
                     Some(signal) => {
                         self.signal_command(beside, signal);
+                        if let Some(running) = self.execs.get_mut(&number).and_then(Exec::running_mut) {
+                            running.named = Some(signal.as_raw());
+                        }
                     }
                 }
             }

@@ -316,6 +316,10 @@ pub struct StreamReply {
     pub outcome: Outcome,
     pub stdout_truncated: bool,
     pub stderr_truncated: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stdout_lossy: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stderr_lossy: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -13,6 +13,8 @@ pub(crate) struct TextStream {
     held: Vec<u8>,
     /// Offset after the last byte seen.
     end: u64,
+    /// Something was no UTF-8 and stands as U+FFFD.
+    pub(crate) lossy: bool,
 }
 
 /// A piece of text and the offset of its first byte.
@@ -34,7 +36,7 @@ impl TextStream {
                 }
                 let start = offset + taken as u64 - self.held.len() as u64;
                 let held = std::mem::take(&mut self.held);
-                first = Some((start, Cow::Owned(String::from_utf8_lossy(&held).into_owned())));
+                first = Some((start, self.owned(&held)));
             } else {
                 first = self.finish();
             }
@@ -44,6 +46,7 @@ impl TextStream {
         let whole = rest.len() - incomplete_tail(rest);
         self.held.extend_from_slice(&rest[whole..]);
         let second = (whole > 0).then(|| (start, decode(&rest[..whole])));
+        self.lossy |= second.as_ref().is_some_and(|(_, text)| matches!(text, Cow::Owned(_)));
         [first, second]
     }
 
@@ -54,7 +57,13 @@ impl TextStream {
         }
         let held = std::mem::take(&mut self.held);
         let start = self.end - held.len() as u64;
-        Some((start, Cow::Owned(String::from_utf8_lossy(&held).into_owned())))
+        Some((start, self.owned(&held)))
+    }
+
+    fn owned(&mut self, bytes: &[u8]) -> Cow<'static, str> {
+        let text = decode(bytes);
+        self.lossy |= matches!(text, Cow::Owned(_));
+        Cow::Owned(text.into_owned())
     }
 }
 

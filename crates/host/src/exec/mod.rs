@@ -68,6 +68,8 @@ pub struct Running {
     pub since: Instant,
     pub deadline: Option<Instant>,
     pub stopping: Option<Stopping>,
+    /// The last signal that someone asked for by name.
+    pub named: Option<i32>,
     /// Of a command beside the shell.
     pub pid: Option<i32>,
 }

@@ -182,6 +182,10 @@ impl Difference<'_> {
         }
         let join = |entries: &[&str]| entries.iter().map(|entry| guard(entry)).collect::<String>();
         let mut scripts: Vec<String> = vec![variables];
+        // Without it bash cannot read the patterns in functions.
+        scripts.extend(
+            self.options.iter().filter(|option| option.ends_with(" -s extglob")).map(|option| guard(option)),
+        );
         scripts.extend(risky.iter().map(|entry| guard(entry)));
         scripts.extend(self.functions.iter().map(|function| format!("{function}\n")));
         scripts.push(join(&self.aliases));

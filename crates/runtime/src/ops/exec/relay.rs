@@ -148,6 +148,8 @@ impl<'a, S: EventSink> Relay<'a, S> {
             outcome,
             stdout_truncated: dropped[0] > 0,
             stderr_truncated: dropped[1] > 0,
+            stdout_lossy: self.texts[0].lossy,
+            stderr_lossy: self.texts[1].lossy,
         }
     }
 }
