@@ -88,8 +88,12 @@ impl Control {
         Ok(true)
     }
 
-    /// The kernel says that the pipe is empty. True if the shell asks for a new line.
+    /// The kernel says that the pipe is empty, or was when it was asked: a new line may
+    /// have been sent since. True if the shell asks for a new line.
     pub fn on_writable(&mut self) -> io::Result<bool> {
+        if !self.has_more() && rustix::io::ioctl_fionread(&self.pipe)? > 0 {
+            return Ok(false);
+        }
         match &self.state {
             State::Free | State::Deaf => Ok(false),
             State::Line { rest } if !rest.is_empty() => self.write_on().map(|_| false),
