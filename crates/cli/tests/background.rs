@@ -170,6 +170,56 @@ fn a_tree_of_processes_is_ended_whole(shell: Shell) {
     session.survives();
 }
 
+/// Four levels of shells, and the one at the bottom that sleeps.
+const DEEP: &str = "bash -c 'bash -c \"bash -c \\\"echo up; sleep 1000; :\\\"; :\"; :'";
+
+fn trees_beside_the_shell_are_ended_whole_and_all_at_once(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let up = json!({"log": {"pattern": "up"}});
+    let mut trees = Vec::new();
+    for _ in 0..3 {
+        let started = session.params(json!({"command": DEEP, "timeout_s": 0}));
+        let started = session.connection.ok("exec.start", started);
+        let exec_id = started["exec_id"].as_str().unwrap_or_default().to_owned();
+        session.connection.ok("exec.wait", json!({"exec_id": exec_id, "until": up}));
+        let root = started["pid"].as_i64().unwrap_or_default() as i32;
+        wait_until("the tree is complete", GUARD, || process::descendants(root).len() >= 3);
+        let mut tree = process::descendants(root);
+        tree.push(root);
+        trees.push((exec_id, tree));
+    }
+    let waiting: Vec<u64> = trees
+        .iter()
+        .map(|(exec_id, _)| session.connection.begin("exec.cancel", json!({"exec_id": exec_id})))
+        .collect();
+    for request in waiting {
+        session.connection.finish(request).data();
+    }
+    for (exec_id, tree) in trees {
+        let waited = session.connection.ok("exec.wait", json!({"exec_id": exec_id}));
+        assert_eq!((&waited["state"], &waited["cancelled"]), (&json!("finished"), &json!(true)), "{waited}");
+        for pid in tree {
+            process::assert_ends("a process of a cancelled tree", pid);
+        }
+    }
+    session.survives();
+}
+
+fn what_runs_beside_the_shell_outlives_the_daemon(shell: Shell) {
+    let mut daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let exec_id = session
+        .start(json!({"command": "echo before; read x; echo $x; exit 6", "stdin": "", "timeout_s": 0}));
+    session.connection.ok("exec.wait", json!({"exec_id": exec_id, "until": {"log": {"pattern": "before"}}}));
+    daemon.restart();
+    let mut connection = daemon.connect();
+    assert_eq!(connection.ok("exec.info", json!({"exec_id": exec_id}))["state"], "running");
+    connection.ok("exec.write", json!({"exec_id": exec_id, "data": "after\n"}));
+    let waited = connection.ok("exec.wait", json!({"exec_id": exec_id}));
+    assert_eq!((&waited["exit_code"], &waited["stdout_bytes"]), (&json!(6), &json!(13)), "{waited}");
+}
+
 fn ending_a_session_leaves_no_process_of_it(shell: Shell) {
     let daemon = daemon!();
     let mut other = daemon.session(shell);
@@ -250,6 +300,8 @@ in_each_shell!(
     a_failed_start_is_finished_not_running,
     a_deadline_ends_a_background_command,
     a_tree_of_processes_is_ended_whole,
+    trees_beside_the_shell_are_ended_whole_and_all_at_once,
+    what_runs_beside_the_shell_outlives_the_daemon,
     ending_a_session_leaves_no_process_of_it,
     zombies_do_not_pile_up,
     a_storm_of_processes_hurts_nobody_else,

@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 use trl_protocol::Code;
 use trl_protocol::exec::{
     AttachParams, CancelParams, Cancelled, ExecInfo, ExecList, ExecParams, ListParams, OutputParams,
-    OutputReply, RunParams, RunReply, Started, WriteParams, Written,
+    OutputReply, RunParams, RunReply, Started, WaitParams, Waited, WriteParams, Written,
 };
 use trl_protocol::session::{
     CreateParams, Created, DestroyParams, Destroyed, Restarted, SessionInfo, SessionList, SessionParams,
@@ -39,6 +39,7 @@ const REPEATABLE: &[&str] = &[
     "exec.output",
     "exec.list",
     "exec.info",
+    "exec.wait",
     "system.ping",
     "system.stats",
     "system.info",
@@ -252,6 +253,7 @@ typed! {
     exec_write(WriteParams) -> Written = "exec.write";
     exec_cancel(CancelParams) -> Cancelled = "exec.cancel";
     exec_list(ListParams) -> ExecList = "exec.list";
+    exec_wait(WaitParams) -> Waited = "exec.wait";
     exec_info(ExecParams) -> ExecInfo = "exec.info";
     system_ping(NoParams) -> Pong = "system.ping";
     system_stats(NoParams) -> Stats = "system.stats";

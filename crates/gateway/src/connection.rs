@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use trl_protocol::{Code, Fault, Reply, Request, limits};
 use trl_runtime::{Caller, Connected, EventSink, Gone, Presence, Runtime};
 
+use crate::http::Grant;
 use crate::line_reader::{LineReader, Next};
 use crate::outbox::{Events, Outbox};
 use crate::request_line::{self, Call, Refusal};
@@ -45,6 +46,8 @@ pub(crate) struct Connection {
     presence: Arc<Presence>,
     in_flight: Arc<Semaphore>,
     counted: Connected,
+    /// What this client may do; without one it may do everything.
+    grant: Option<Grant>,
 }
 
 impl Connection {
@@ -57,7 +60,12 @@ impl Connection {
             presence: Arc::new(Presence::on(counted.id())),
             counted,
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT as usize)),
+            grant: None,
         }
+    }
+
+    pub(crate) fn with_grant(self, grant: Grant) -> Connection {
+        Connection { grant: Some(grant), ..self }
     }
 
     /// Serves until the client has closed its side and has all its answers, or is gone.
@@ -129,10 +137,13 @@ impl Connection {
     /// Starts what a line asks for, or says why not.
     async fn take(&self, line: &[u8], permit: OwnedSemaphorePermit) -> Result<(), Gone> {
         match request_line::read(line) {
-            Ok(call) => {
-                tokio::spawn(self.start(call, permit));
-                Ok(())
-            }
+            Ok(call) => match self.grant.as_ref().map_or(Ok(()), |grant| grant.allows(&call.request)) {
+                Ok(()) => {
+                    tokio::spawn(self.start(call, permit));
+                    Ok(())
+                }
+                Err(fault) => self.answer(&call.id, &Err(fault)).await,
+            },
             Err(Refusal { id, fault }) => {
                 tracing::debug!(code = %fault.code, bytes = line.len(), "a line was refused");
                 self.answer(&id, &Err(fault)).await

@@ -17,6 +17,6 @@ mod unix;
 mod within;
 mod written;
 
-pub use http::{HttpConfig, HttpError, TokenError, Tokens};
+pub use http::{HttpConfig, HttpError, TlsError, TlsFiles, TokenError, Tokens};
 pub use serve::{GatewayConfig, ServeError, serve, serve_blocking};
 pub use unix::SocketError;

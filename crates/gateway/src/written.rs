@@ -63,6 +63,15 @@ pub(crate) fn put_event(out: &mut Vec<u8>, id: &str, event: &Event<'_>) {
             }
             out.push(b']');
         }
+        Event::Subscribed { next } => put_format(out, format_args!("\"next\":{next}")),
+        Event::Missed { from, to } => put_format(out, format_args!("\"from\":{from},\"to\":{to}")),
+        Event::Change(change) => {
+            // The braces are the line's own.
+            out.pop();
+            let written = serde_json::to_writer(&mut *out, change);
+            debug_assert!(written.is_ok(), "a change is always written");
+            out.pop();
+        }
     }
     out.extend_from_slice(b"}}\n");
 }

@@ -119,6 +119,7 @@ impl Host {
         let deadline = (timeout > 0).then(|| now + Duration::from_millis(timeout));
         exec.phase = Phase::Running(Running { since: now, deadline, stopping: None, pid });
         exec.started_at = Some(self.last_activity_at.clone());
+        self.tell_watchers(number);
     }
 
     /// The shell has said something. A prompt behind a command is the end of it.

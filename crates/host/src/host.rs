@@ -119,6 +119,7 @@ pub(crate) struct Host {
     pub(crate) links: Links,
     next_link: u64,
     pub(crate) subscriptions: Vec<Subscription>,
+    pub(crate) watchers: Vec<Requester>,
     pub(crate) terminal_quiet_at: Option<Instant>,
     /// The last stop, until the shell has shown that it goes on.
     pub(crate) aftermath: Option<Aftermath>,
@@ -226,6 +227,7 @@ impl Host {
             links: Links::new(),
             next_link: 1,
             subscriptions: Vec::new(),
+            watchers: Vec::new(),
             terminal_quiet_at: None,
             aftermath: None,
             ending: None,
@@ -409,6 +411,7 @@ impl Host {
     pub(crate) fn drop_link(&mut self, id: u64) {
         self.links.remove(&id);
         self.subscriptions.retain(|subscription| subscription.link != id);
+        self.watchers.retain(|watcher| watcher.link != id);
         for exec in self.execs.values_mut() {
             if exec.requester.is_some_and(|requester| requester.link == id) {
                 exec.requester = None;

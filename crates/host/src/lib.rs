@@ -25,6 +25,7 @@ mod strays;
 mod streams;
 mod timer;
 mod tree;
+mod watchers;
 mod wind_down;
 
 use std::io;

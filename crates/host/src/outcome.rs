@@ -99,6 +99,7 @@ impl Host {
         self.journal.end(&mut exec.journal, &ended);
         exec.phase = Phase::Finished { outcome: ended.outcome, at: self.last_activity };
         self.answer(number);
+        self.tell_watchers(number);
         self.prune();
     }
 

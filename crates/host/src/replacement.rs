@@ -94,6 +94,7 @@ impl Host {
                 }
                 self.shell_note = Some(note);
                 self.cwd = dir;
+                self.tell_watchers_of_shell();
             }
             Err(error) => {
                 for number in std::mem::take(&mut self.queue) {

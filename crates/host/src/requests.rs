@@ -47,6 +47,8 @@ impl Host {
             ToHost::Attach { req, exec, stdout_offset, stderr_offset } => {
                 (req, self.on_attach(Requester { link, req }, exec, [stdout_offset, stderr_offset]))
             }
+            ToHost::Wait { req, exec } => (req, self.on_wait(Requester { link, req }, exec)),
+            ToHost::Watch { req } => return self.watchers.push(Requester { link, req }),
             ToHost::Output { req, exec, stream, offset, limit } => {
                 (req, self.on_range(Requester { link, req }, exec, stream, offset, limit))
             }
@@ -82,7 +84,7 @@ impl Host {
         self.shell.as_ref().map(|shell| shell.pid.as_raw_nonzero().get() as u32)
     }
 
-    fn known(&self, number: u64) -> Result<&Exec, Fault> {
+    pub(crate) fn known(&self, number: u64) -> Result<&Exec, Fault> {
         self.execs.get(&number).ok_or_else(|| self.unknown(number))
     }
 
@@ -154,6 +156,9 @@ impl Host {
         } else {
             self.queue.push_back(number);
             self.advance();
+            if self.queue.contains(&number) {
+                self.tell_watchers(number);
+            }
         }
         // It may have been refused at once, with a fault of its own.
         let Some(exec) = self.execs.get_mut(&number) else { return Ok(None) };
@@ -256,6 +261,7 @@ impl Host {
 
     /// Nobody listens any more; what was started goes on.
     fn on_detach(&mut self, link: u64, req: u64) {
+        self.watchers.retain(|watcher| *watcher != Requester { link, req });
         self.subscriptions.retain(|s| s.link != link || s.req != req);
         for exec in self.execs.values_mut() {
             if exec.requester == Some(Requester { link, req }) {

@@ -6,11 +6,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::change::{ChangeEvent, MissedEvent, SubscribedEvent};
 use crate::exec::Stream;
 use crate::mail::MailEvent;
 use crate::{ExecId, written_schema};
 
-/// An event of `exec.stream`, `exec.attach` or `mail.subscribe`.
+/// An event of `exec.stream`, `exec.attach`, `mail.subscribe` or `events.subscribe`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Event<'a> {
     Started {
@@ -44,6 +45,17 @@ pub enum Event<'a> {
         count: u64,
         ids: &'a [String],
     },
+    /// A subscription to changes holds from here on.
+    Subscribed {
+        next: u64,
+    },
+    /// Changes that are no longer known.
+    Missed {
+        from: u64,
+        to: u64,
+    },
+    /// Something began or ended.
+    Change(&'a ChangeEvent),
 }
 
 impl Event<'_> {
@@ -54,6 +66,19 @@ impl Event<'_> {
             Event::Gap { .. } => "gap",
             Event::Waiting { .. } => "waiting",
             Event::Mail { .. } => "mail",
+            Event::Subscribed { .. } => "subscribed",
+            Event::Missed { .. } => "missed",
+            Event::Change(_) => "change",
+        }
+    }
+
+    /// The names of what a request may say before its one response; none for most.
+    pub fn of(method: &str) -> &'static [&'static str] {
+        match method {
+            "exec.stream" | "exec.attach" => &["gap", "started", "stderr", "stdout", "waiting"],
+            "mail.subscribe" => &["mail"],
+            "events.subscribe" => &["change", "missed", "subscribed"],
+            _ => &[],
         }
     }
 
@@ -66,6 +91,9 @@ impl Event<'_> {
             ("gap", written_schema::<GapEvent>()),
             ("waiting", written_schema::<WaitingEvent>()),
             ("mail", written_schema::<MailEvent>()),
+            ("subscribed", written_schema::<SubscribedEvent>()),
+            ("missed", written_schema::<MissedEvent>()),
+            ("change", written_schema::<ChangeEvent>()),
         ]
     }
 }

@@ -45,7 +45,7 @@ codes! {
     LabelTaken = "LABEL_TAKEN", 409, 75;
     ContactRequired = "CONTACT_REQUIRED", 403, 77;
     MessageNotFound = "MESSAGE_NOT_FOUND", 404, 66;
-    IsolationUnavailable = "ISOLATION_UNAVAILABLE", 501, 69;
+    IsolationUnavailable = "ISOLATION_UNAVAILABLE", 422, 69;
     ShuttingDown = "SHUTTING_DOWN", 503, 69;
     InternalError = "INTERNAL_ERROR", 500, 70;
 }
@@ -71,6 +71,10 @@ const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 
 impl Fault {
+    pub fn schema() -> schemars::Schema {
+        crate::written_schema::<Fault>()
+    }
+
     pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
         Fault { code, message: message.into(), details: None }
     }

@@ -5,6 +5,7 @@
 //! session host) lives in [`wire`]. No I/O, no clock, no terminal in here.
 
 pub mod agent;
+pub mod change;
 pub mod contact;
 pub mod event;
 pub mod exec;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{agent, contact, exec, mail, session, system};
+use crate::{agent, change, contact, exec, mail, session, system};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
@@ -25,6 +25,9 @@ pub enum Reply {
     Pong(system::Pong),
     Stats(system::Stats),
     Info(Box<system::SystemInfo>),
+    Waited(Box<exec::Waited>),
+    Runtimes(system::Runtimes),
+    SubscriptionOver(change::SubscriptionOver),
     ShuttingDown(system::ShuttingDown),
     Mail(Box<MailReply>),
 }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::fault::{Code, Fault};
-use crate::{agent, contact, exec, mail, session, system};
+use crate::{agent, change, contact, exec, mail, session, system};
 
 macro_rules! requests {
     ($($variant:ident($params:ty) -> $reply:ty = $method:literal;)*) => {
@@ -57,11 +57,14 @@ requests! {
     ExecWrite(exec::WriteParams) -> exec::Written = "exec.write";
     ExecCancel(exec::CancelParams) -> exec::Cancelled = "exec.cancel";
     ExecBind(exec::BindParams) -> exec::Bound = "exec.bind";
+    ExecWait(exec::WaitParams) -> exec::Waited = "exec.wait";
     ExecList(exec::ListParams) -> exec::ExecList = "exec.list";
     ExecInfo(exec::ExecParams) -> exec::ExecInfo = "exec.info";
     SystemPing(system::NoParams) -> system::Pong = "system.ping";
     SystemStats(system::NoParams) -> system::Stats = "system.stats";
     SystemInfo(system::NoParams) -> system::SystemInfo = "system.info";
+    SystemRuntimes(system::NoParams) -> system::Runtimes = "system.runtimes";
+    EventsSubscribe(change::SubscribeParams) -> change::SubscriptionOver = "events.subscribe";
     SystemShutdown(system::ShutdownParams) -> system::ShuttingDown = "system.shutdown";
     AgentCreate(agent::CreateParams) -> agent::Created = "agent.create";
     AgentList(system::NoParams) -> agent::AgentList = "agent.list";
@@ -90,6 +93,13 @@ requests! {
     ContactPresence(agent::CallerParams) -> contact::PresenceList = "contact.presence";
 }
 
+impl Request {
+    /// Whether it is answered only when the daemon ends: all that it is for are its events.
+    pub fn is_endless(&self) -> bool {
+        matches!(self, Request::MailSubscribe(_) | Request::EventsSubscribe(_))
+    }
+}
+
 fn read<P: DeserializeOwned>(method: &str, params: Value) -> Result<P, Fault> {
     let params = match params {
         Value::Null => Value::Object(serde_json::Map::new()),
@@ -101,6 +111,21 @@ fn read<P: DeserializeOwned>(method: &str, params: Value) -> Result<P, Fault> {
         let path = error.path().to_string();
         bad_params(method, &path, &error.into_inner().to_string())
     })
+}
+
+/// A field that is an object. serde would read a list as its fields in order, which nobody means.
+pub(crate) fn object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    use serde::Deserialize as _;
+    use serde::de::Error as _;
+    match Option::<Value>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(Value::Array(_)) => Err(D::Error::custom("an object is expected, not a list")),
+        Some(value) => T::deserialize(value).map(Some).map_err(D::Error::custom),
+    }
 }
 
 /// Turns serde's words into ours: the field, what is wrong with it, the nearest known name.
@@ -171,6 +196,13 @@ mod tests {
             ("system.ping", json!([]), "must be an object"),
             ("exec.run", json!(["s-00000001", "true"]), "must be an object"),
             ("session.list", json!({"x": 1}), "`x`"),
+            (
+                "session.create",
+                json!({"limits": [null, null]}),
+                "param `limits` of session.create: an object",
+            ),
+            ("exec.wait", json!({"exec_id": "e", "until": []}), "param `until`"),
+            ("exec.wait", json!({"exec_id": "e", "until": {"log": ["x"]}}), "param `until`"),
             ("exec.output", json!({"exec_id": "e", "stream": "both"}), "param `stream`"),
         ];
         for (method, params, expected) in cases {

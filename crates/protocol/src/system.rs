@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Params of requests that take none.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoParams {}
 
@@ -54,6 +54,38 @@ pub struct LimitsInfo {
     pub max_stdin_bytes: usize,
     pub max_idle_s: f64,
     pub session_ttl_s: f64,
+}
+
+/// What this daemon can reach, for those who must choose.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Runtimes {
+    pub runtimes: Vec<RuntimeFound>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RuntimeFound {
+    pub name: String,
+    pub kind: RuntimeKind,
+    /// Whether sessions can be made there now.
+    pub available: bool,
+    /// Where sessions are made unless they say otherwise.
+    pub default: bool,
+    pub version: String,
+    pub hostname: String,
+    pub os: String,
+    pub arch: String,
+    pub cpus: usize,
+    pub shells: Vec<ShellFound>,
+    pub isolation: Vec<String>,
+    pub active_sessions: usize,
+    pub max_sessions: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RuntimeKind {
+    /// This machine, under this daemon.
+    Local,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -79,6 +79,15 @@ pub enum ToHost {
         stdout_offset: u64,
         stderr_offset: u64,
     },
+    /// The end of a command, without its output; answered with `Done`.
+    Wait {
+        req: u64,
+        exec: u64,
+    },
+    /// Everything that begins and ends from now on, as `Changed`.
+    Watch {
+        req: u64,
+    },
     /// More bytes may be sent for this stream or attach.
     Credit {
         req: u64,
@@ -205,6 +214,14 @@ pub enum FromHost {
         outcome: Box<Outcome>,
         dropped: [u64; 2],
     },
+    /// What a `Watch` asked for: a command is queued, runs or is over, or the session has a new shell.
+    Changed {
+        req: u64,
+        #[serde(default)]
+        exec: Option<Box<ExecInfo>>,
+        #[serde(default)]
+        session: Option<Box<SessionInfo>>,
+    },
     /// Answers `Output`; the bytes came in data frames before it.
     Range {
         req: u64,
@@ -253,6 +270,7 @@ impl FromHost {
             | FromHost::Gap { req, .. }
             | FromHost::Waiting { req, .. }
             | FromHost::Done { req, .. }
+            | FromHost::Changed { req, .. }
             | FromHost::Range { req, .. }
             | FromHost::Wrote { req, .. }
             | FromHost::Cancelled { req, .. }
@@ -268,6 +286,7 @@ impl FromHost {
         match self {
             FromHost::Gap { .. }
             | FromHost::Waiting { .. }
+            | FromHost::Changed { .. }
             | FromHost::Started { .. }
             | FromHost::Welcome { .. } => false,
             FromHost::Done { .. }

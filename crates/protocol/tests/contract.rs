@@ -6,15 +6,6 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use trl_protocol::{Code, Event, Fault, PROTOCOL_VERSION, Request};
 
-/// What a request may say before its one response.
-fn events_of(method: &str) -> &'static [&'static str] {
-    match method {
-        "exec.stream" | "exec.attach" => &["gap", "started", "stderr", "stdout", "waiting"],
-        "mail.subscribe" => &["mail"],
-        _ => &[],
-    }
-}
-
 fn contract() -> String {
     let events: Map<String, Value> =
         Event::schemas().into_iter().map(|(name, schema)| (name.to_owned(), schema.to_value())).collect();
@@ -23,7 +14,7 @@ fn contract() -> String {
         .zip(Request::reply_schemas())
         .map(|((method, params), (_, reply))| {
             let mut described = json!({"params": params, "reply": reply});
-            let said = events_of(method);
+            let said = Event::of(method);
             if !said.is_empty() {
                 described["events"] = json!(said);
             }
@@ -60,6 +51,7 @@ fn the_contract_is_what_the_types_say() {
 
 #[test]
 fn every_event_has_a_schema() {
+    use trl_protocol::change::{Change, ChangeEvent, Topic};
     use trl_protocol::exec::Stream::{Stderr, Stdout};
     let exec_id = "e-00000001-1".parse().unwrap();
     let said = [
@@ -69,6 +61,9 @@ fn every_event_has_a_schema() {
         Event::Gap { stream: Stdout, from: 0, to: 1 },
         Event::Waiting { exec_id, prompt: "" },
         Event::Mail { count: 0, ids: &[] },
+        Event::Subscribed { next: 1 },
+        Event::Missed { from: 1, to: 2 },
+        Event::Change(&ChangeEvent::new(Topic::Session, Change::Created)),
     ];
     let described: Vec<&str> = Event::schemas().into_iter().map(|(name, _)| name).collect();
     assert_eq!(said.map(|event| event.name()), described[..]);

@@ -5,7 +5,7 @@ use std::time::Instant;
 use trl_protocol::{Fault, Reply, Request};
 
 use crate::caller::{Caller, EventSink};
-use crate::ops::{exec, mail, session, system};
+use crate::ops::{events, exec, mail, session, system};
 use crate::runtime::Runtime;
 
 impl Runtime {
@@ -20,7 +20,9 @@ impl Runtime {
         let method = request.method();
         let began = Instant::now();
         let result = self.perform(request, caller, events).await;
-        let took_us = began.elapsed().as_micros();
+        let took = began.elapsed();
+        self.0.counters.note(method, took, result.as_ref().ok());
+        let took_us = took.as_micros();
         match &result {
             Ok(_) => tracing::debug!(method, took_us, "answered"),
             Err(fault) => tracing::debug!(method, took_us, code = %fault.code, "refused"),
@@ -32,7 +34,7 @@ impl Runtime {
         &self,
         request: Request,
         caller: &Caller,
-        events: &mut S,
+        events_to: &mut S,
     ) -> Result<Reply, Fault> {
         let runtime = &self.0;
         runtime.check_open()?;
@@ -56,12 +58,12 @@ impl Runtime {
             Request::ExecRun(params) => {
                 exec::run::perform(runtime, params, caller).await.map(Box::new).map(Reply::Ran)
             }
-            Request::ExecStream(params) => exec::stream::perform(runtime, params, caller, events)
+            Request::ExecStream(params) => exec::stream::perform(runtime, params, caller, events_to)
                 .await
                 .map(Box::new)
                 .map(Reply::Streamed),
             Request::ExecStart(params) => exec::start::perform(runtime, params).await.map(Reply::Started),
-            Request::ExecAttach(params) => exec::attach::perform(runtime, &params, caller, events)
+            Request::ExecAttach(params) => exec::attach::perform(runtime, &params, caller, events_to)
                 .await
                 .map(Box::new)
                 .map(Reply::Streamed),
@@ -77,8 +79,16 @@ impl Runtime {
             Request::ExecInfo(params) => {
                 exec::info::perform(runtime, &params).await.map(Box::new).map(Reply::Exec)
             }
+            Request::ExecWait(params) => {
+                exec::wait::perform(runtime, params, caller).await.map(Box::new).map(Reply::Waited)
+            }
+            Request::EventsSubscribe(params) => {
+                events::subscribe::perform(runtime, params, caller, events_to)
+                    .await
+                    .map(Reply::SubscriptionOver)
+            }
             Request::MailSubscribe(params) => {
-                mail::subscribe(runtime, params, caller, events).await.map(Box::new).map(Reply::Mail)
+                mail::subscribe(runtime, params, caller, events_to).await.map(Box::new).map(Reply::Mail)
             }
             request @ (Request::AgentCreate(_)
             | Request::AgentList(_)
@@ -109,6 +119,7 @@ impl Runtime {
             Request::SystemPing(_) => Ok(Reply::Pong(system::ping::perform(runtime))),
             Request::SystemStats(_) => Ok(Reply::Stats(system::stats::perform(runtime).await)),
             Request::SystemInfo(_) => Ok(Reply::Info(Box::new(system::info::perform(runtime)))),
+            Request::SystemRuntimes(_) => Ok(Reply::Runtimes(system::runtimes::perform(runtime))),
             Request::SystemShutdown(params) => {
                 Ok(Reply::ShuttingDown(system::shutdown::perform(runtime, &params)))
             }

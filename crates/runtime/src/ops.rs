@@ -1,5 +1,6 @@
 //! What each verb does: one file per verb, named like it.
 
+pub(crate) mod events;
 pub(crate) mod exec;
 pub(crate) mod mail;
 pub(crate) mod session;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -15,9 +15,11 @@ use trl_protocol::{Code, Fault, SessionId};
 use crate::bonds::{Bond, Bonds};
 use crate::caller::Caller;
 use crate::config::Config;
+use crate::feed::Feed;
 use crate::host_process::HostProcess;
 use crate::link::{End, GreetError, Greeted, Greeting, Line, Link};
 use crate::mailroom::Mailroom;
+use crate::metrics::Counters;
 use crate::private_dir::{DirError, make_private};
 use crate::registry::Registry;
 use crate::session::{Places, Session};
@@ -56,6 +58,10 @@ pub(crate) struct Inner {
     pub(crate) registry: Arc<Registry>,
     pub(crate) started: Instant,
     pub(crate) commands: AtomicU64,
+    pub(crate) feed: Feed,
+    pub(crate) counters: Counters,
+    /// Whether hosts are asked to tell what happens in them.
+    pub(crate) watching: AtomicBool,
     pub(crate) mailroom: Mailroom,
     bonds: Bonds,
     connections: AtomicUsize,
@@ -88,6 +94,9 @@ impl Runtime {
             config,
             started: Instant::now(),
             commands: AtomicU64::new(0),
+            feed: Feed::new(),
+            counters: Counters::new(),
+            watching: AtomicBool::new(false),
             connections: AtomicUsize::new(0),
             connection_ids: AtomicU64::new(1),
             stop: watch::Sender::new(None),
@@ -273,6 +282,7 @@ impl Inner {
         let line = Line::new(link.clone(), greeted)?;
         let session = Arc::new(Session::new(info, link, process, places));
         enter(Arc::clone(&session));
+        self.session_begun(&session);
         let (inner, watched) = (Arc::clone(self), Arc::clone(&session));
         tokio::spawn(async move {
             let end = line.run().await;
@@ -330,6 +340,7 @@ impl Inner {
             End::Foreign { reason } => tracing::warn!(session = %id, reason, "a host was left alone"),
         }
         self.registry.remove(info, end.clone());
+        self.tell_end(session, &end);
         self.settle();
         session.link.release(&end);
     }

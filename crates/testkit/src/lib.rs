@@ -28,6 +28,7 @@ mod ran;
 mod session;
 mod shell;
 mod wait;
+mod ws;
 
 pub use broker::Broker;
 pub use connection::{Answer, Connection, Event, event_bytes};
@@ -41,6 +42,7 @@ pub use ran::Ran;
 pub use session::Session;
 pub use shell::Shell;
 pub use wait::{GUARD, wait_until};
+pub use ws::WebSocket;
 
 /// The binary under test; only the package that builds it knows where it is.
 #[macro_export]

@@ -27,6 +27,8 @@ keys! {
     TokensFile, "TRL_TOKENS_FILE", Some("tokens_file"), "file (mode 0600) of more tokens, one a line: `NAME SCOPE TOKEN`, the scope `read`, `run` or `admin`";
     HttpHosts, "TRL_HTTP_HOSTS", Some("http_hosts"), "names, separated by commas, that HTTP answers to beside addresses and `localhost`";
     HttpOrigins, "TRL_HTTP_ORIGINS", Some("http_origins"), "origins, separated by commas, whose web pages may use HTTP; default none";
+    HttpTlsCert, "TRL_HTTP_TLS_CERT", Some("http_tls_cert"), "certificate (PEM, with those that lead to its root) under which HTTP is served with TLS";
+    HttpTlsPrivate, "TRL_HTTP_TLS_KEY", Some("http_tls_key"), "the key of that certificate (PEM)";
     MaxSessions, "TRL_MAX_SESSIONS", Some("max_sessions"), "sessions that may live at once; default 64";
     DefaultTimeout, "TRL_DEFAULT_TIMEOUT_S", Some("default_timeout_s"), "deadline of commands that name none, in seconds; 0 is none; default 60";
     MaxOutput, "TRL_MAX_OUTPUT_BYTES", Some("max_output_bytes"), "how much of each stream a reply holds; default 1 MiB";

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use trl_gateway::TlsFiles;
 use trl_mail::relay::nats::{Credentials, NatsConfig, Tls};
 use trl_protocol::limits;
 
 use super::keys::Key;
-use super::layers::{Ambient, Layers, Origin};
+use super::layers::{Ambient, Layers, Origin, Said};
 use super::places::Places;
 use super::{ConfigError, value};
 
@@ -48,6 +49,7 @@ pub(crate) struct HttpSettings {
     pub(crate) tokens_file: Option<PathBuf>,
     pub(crate) hosts: Vec<String>,
     pub(crate) origins: Vec<String>,
+    pub(crate) tls: Option<TlsFiles>,
 }
 
 /// Never shown.
@@ -137,7 +139,24 @@ fn http(layers: &Layers, ambient: &Ambient) -> Result<Option<HttpSettings>, Conf
         tokens_file: layers.get(Key::TokensFile).map(|said| ambient.cwd.join(&said.text)),
         hosts: list(Key::HttpHosts),
         origins: list(Key::HttpOrigins),
+        tls: tls(layers, ambient)?,
     }))
+}
+
+/// A certificate needs its key, and a key its certificate.
+fn tls(layers: &Layers, ambient: &Ambient) -> Result<Option<TlsFiles>, ConfigError> {
+    let path = |said: &Said| ambient.cwd.join(&said.text);
+    match (layers.get(Key::HttpTlsCert), layers.get(Key::HttpTlsPrivate)) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => {
+            Ok(Some(TlsFiles { certificate: path(certificate), key: path(key) }))
+        }
+        (Some(said), None) | (None, Some(said)) => Err(ConfigError::Value {
+            origin: said.origin.clone(),
+            value: said.text.clone(),
+            expected: "the other one of certificate and key too",
+        }),
+    }
 }
 
 fn read<T>(

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 
+use trl_protocol::{Code, Fault, Request};
+
 use super::scope::Scope;
 
 /// A token shorter than this can be guessed.
@@ -32,6 +34,22 @@ pub enum TokenError {
 pub(crate) struct Grant {
     pub(crate) name: String,
     pub(crate) scope: Scope,
+}
+
+impl Grant {
+    pub(crate) fn allows(&self, request: &Request) -> Result<(), Fault> {
+        let needed = Scope::of(request);
+        if needed <= self.scope {
+            return Ok(());
+        }
+        let Grant { name, scope } = self;
+        let (method, needed, scope) = (request.method(), needed.name(), scope.name());
+        tracing::warn!(token = name, method, "a token was used for more than it may do");
+        Err(Fault::new(
+            Code::AuthFailed,
+            format!("{method} needs the scope {needed}; the token {name:?} has {scope}"),
+        ))
+    }
 }
 
 struct Token {

@@ -4,10 +4,16 @@ mod access;
 pub(crate) mod answer;
 mod body;
 mod gate;
+mod metrics;
+mod openapi;
 mod origin;
+mod patience;
 mod routes;
 mod rpc;
 mod scope;
+mod sse;
+mod tls;
+mod ws;
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,24 +25,32 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 use trl_runtime::Runtime;
 
 pub(crate) use access::Grant;
 pub use access::{TokenError, Tokens};
 pub(crate) use scope::Scope;
+pub use tls::{TlsError, TlsFiles};
 
 use crate::connection::Phase;
 use gate::Gate;
 use origin::Allowed;
+use patience::Patient;
 use routes::Front;
 
 /// Connections served at a time; more wait to be accepted.
 pub(crate) const MAX_CONNECTIONS: u32 = 512;
 /// How long the head of a request may take to come, on a new connection or an idle one.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a TLS handshake may take.
+const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client may leave unread what was sent to it.
+const STALL_PATIENCE: Duration = Duration::from_secs(60);
 /// Most bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
@@ -53,6 +67,7 @@ pub struct HttpConfig {
     pub hosts: Vec<String>,
     /// Origins whose pages may use this daemon; `*` is any.
     pub origins: Vec<String>,
+    pub tls: Option<TlsFiles>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -61,30 +76,33 @@ pub enum HttpError {
     Bind { address: String, error: io::Error },
     #[error("HTTP is not served without a token")]
     NoToken,
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// A bound address.
-#[derive(Debug)]
 pub(crate) struct Listener {
     listener: TcpListener,
     gate: Gate,
+    tls: Option<TlsAcceptor>,
     pub(crate) address: SocketAddr,
 }
 
 impl Listener {
     pub(crate) async fn bind(config: HttpConfig) -> Result<Listener, HttpError> {
-        let HttpConfig { address, tokens, hosts, origins } = config;
+        let HttpConfig { address, tokens, hosts, origins, tls } = config;
         if tokens.is_empty() {
             return Err(HttpError::NoToken);
         }
+        let tls = tls.as_ref().map(tls::acceptor).transpose()?;
         let failed = |error| HttpError::Bind { address: address.clone(), error };
         let listener = TcpListener::bind(&address).await.map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
-        if !bound.ip().is_loopback() {
+        if tls.is_none() && !bound.ip().is_loopback() {
             tracing::warn!(address = %bound, "HTTP is open to other machines, and what it carries is not encrypted");
         }
         let gate = Gate { tokens, allowed: Allowed { hosts, origins } };
-        Ok(Listener { listener, gate, address: bound })
+        Ok(Listener { listener, gate, tls, address: bound })
     }
 
     pub(crate) async fn accept_all(
@@ -94,12 +112,12 @@ impl Listener {
         phase: watch::Receiver<Phase>,
         also: Router,
     ) {
-        let Listener { listener, gate, .. } = self;
+        let Listener { listener, gate, tls, .. } = self;
         let router = routes::router(Front { runtime: runtime.clone(), phase: phase.clone() }, also, gate);
         while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    let connection = serve(stream, router.clone(), Arc::new(permit), phase.clone());
+                    let connection = begin(stream, tls.clone(), router.clone(), permit, phase.clone());
                     let counted = runtime.connected();
                     tokio::spawn(async move {
                         connection.await;
@@ -115,15 +133,32 @@ impl Listener {
     }
 }
 
+async fn begin(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    permit: OwnedSemaphorePermit,
+    phase: watch::Receiver<Phase>,
+) {
+    // Small answers go out at once; without it they are only later.
+    let _ = stream.set_nodelay(true);
+    let stream = Patient::new(stream, STALL_PATIENCE);
+    let place = Arc::new(permit);
+    let Some(tls) = tls else { return serve(stream, router, place, phase).await };
+    match tokio::time::timeout(HANDSHAKE_PATIENCE, tls.accept(stream)).await {
+        Ok(Ok(stream)) => serve(stream, router, place, phase).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake took too long"),
+    }
+}
+
 /// One connection, request after request. `place` is kept by whatever outlives it.
 async fn serve(
-    stream: TcpStream,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,
     place: Arc<OwnedSemaphorePermit>,
     mut phase: watch::Receiver<Phase>,
 ) {
-    // Small answers go out at once; without it they are only later.
-    let _ = stream.set_nodelay(true);
     let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(Arc::clone(&place));
         router.clone().call(request)

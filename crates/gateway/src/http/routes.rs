@@ -14,7 +14,7 @@ use trl_protocol::{Code, Fault};
 use trl_runtime::Runtime;
 
 use super::gate::{self, Gate};
-use super::{answer, rpc};
+use super::{answer, metrics, openapi, rpc, ws};
 use crate::connection::Phase;
 
 /// What every route can reach.
@@ -29,6 +29,9 @@ pub(crate) fn router(front: Front, also: Router, gate: Gate) -> Router {
     Router::new()
         .route("/", post(rpc::take))
         .route("/v1/rpc", post(rpc::take))
+        .route("/metrics", get(metrics::tell))
+        .route("/openapi.json", get(openapi::tell))
+        .route("/v1/ws", get(ws::upgrade))
         .route(gate::HEALTH, get(health))
         .method_not_allowed_fallback(wrong_method)
         .fallback(nothing_here)

@@ -5,21 +5,21 @@ use std::future::Future;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use trl_protocol::{Code, Event, Fault, Reply};
 use trl_runtime::{EventSink, Gone, Presence};
 
 use super::access::Grant;
 use super::routes::Front;
-use super::scope::Scope;
-use super::{answer, body};
+use super::{answer, body, sse};
 use crate::connection::perform;
 use crate::request_line::{self, Call, Refusal};
 
 pub(crate) async fn take(
     State(front): State<Front>,
     Extension(grant): Extension<Grant>,
+    headers: HeaderMap,
     body: Body,
 ) -> Response {
     let bytes = match body::read(body).await {
@@ -30,28 +30,24 @@ pub(crate) async fn take(
         Ok(call) => call,
         Err(Refusal { id, fault }) => return answer::response(&id, &Err(fault)),
     };
-    if let Err(fault) = grant.allows(&call) {
+    if let Err(fault) = grant.allows(&call.request) {
         return answer::with_status(StatusCode::FORBIDDEN, &call.id, &Err(fault));
     }
+    if !Event::of(call.request.method()).is_empty() && sse::is_wanted(&headers) {
+        return sse::take(front, call).await;
+    }
     let id = call.id.clone();
+    if call.request.is_endless() {
+        return answer::response(&id, &Err(only_as_events(call.request.method())));
+    }
     let result = undisturbed(&front, call, Unheard).await;
     answer::response(&id, &result)
 }
 
-impl Grant {
-    pub(crate) fn allows(&self, call: &Call) -> Result<(), Fault> {
-        let needed = Scope::of(&call.request);
-        if needed <= self.scope {
-            return Ok(());
-        }
-        let Grant { name, scope } = self;
-        let (method, needed, scope) = (call.request.method(), needed.name(), scope.name());
-        tracing::warn!(token = name, method, "a token was used for more than it may do");
-        Err(Fault::new(
-            Code::AuthFailed,
-            format!("{method} needs the scope {needed}; the token {name:?} has {scope}"),
-        ))
-    }
+fn only_as_events(method: &str) -> Fault {
+    Fault::invalid(format!(
+        "{method} tells events until the client leaves; ask with `Accept: text/event-stream`, or over /v1/ws"
+    ))
 }
 
 /// Does what was asked, to its end: a client that goes away ends nothing, and is only

@@ -43,7 +43,14 @@ impl Scope {
             | Request::SystemPing(_)
             | Request::SystemStats(_)
             | Request::SystemInfo(_)
+            | Request::SystemRuntimes(_)
+            | Request::EventsSubscribe(_)
             | Request::AgentList(_) => Scope::Read,
+            // Whoever tries ports reaches further than this daemon.
+            Request::ExecWait(params) => match params.until.as_ref().and_then(|until| until.port.as_ref()) {
+                Some(_) => Scope::Run,
+                None => Scope::Read,
+            },
             Request::SessionCreate(_)
             | Request::SessionDestroy(_)
             | Request::SessionRestart(_)

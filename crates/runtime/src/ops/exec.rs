@@ -11,4 +11,5 @@ pub(crate) mod run;
 mod spec;
 pub(crate) mod start;
 pub(crate) mod stream;
+pub(crate) mod wait;
 pub(crate) mod write;

@@ -2,6 +2,7 @@
 
 use trl_mail::{Caller as MailCaller, MailRequest};
 use trl_protocol::agent::CallerParams;
+use trl_protocol::change::{Change, ChangeEvent, Topic};
 use trl_protocol::mail::SubscriptionOver;
 use trl_protocol::{Code, Event, Fault, MailReply, Request};
 
@@ -22,6 +23,9 @@ pub(crate) async fn perform(runtime: &Inner, request: Request, caller: &Caller) 
     }
     let binds = matches!(request, MailRequest::AgentUse(_));
     let reply = mail.handle(request, asks).await;
+    if let Some(change) = reply.as_ref().ok().and_then(change) {
+        runtime.feed.tell(change);
+    }
     // Whoever left before its session was bound to the connection would be there for ever.
     if let Some(connection) = caller.connection.filter(|_| binds && caller.is_gone()) {
         runtime.mailroom.connection_closed(connection).await;
@@ -51,6 +55,28 @@ pub(crate) async fn subscribe<S: EventSink>(
         }
         told += 1;
     }
+}
+
+/// What a reply says has happened.
+fn change(reply: &MailReply) -> Option<ChangeEvent> {
+    let (agent, label, message_id, told) = match reply {
+        MailReply::Created(made) => (Some(&made.agent), None, None, (Topic::Agent, Change::Created)),
+        MailReply::Used(used) => {
+            (Some(&used.agent), Some(&used.label), None, (Topic::Agent, Change::Present))
+        }
+        MailReply::Released(gone) => (None, Some(&gone.label), None, (Topic::Agent, Change::Released)),
+        MailReply::Sent(sent) => (None, None, Some(&sent.message_id), (Topic::Mail, Change::Sent)),
+        MailReply::Inbox(inbox) if !inbox.messages.is_empty() => {
+            (None, None, None, (Topic::Mail, Change::Read))
+        }
+        _ => return None,
+    };
+    Some(ChangeEvent {
+        agent: agent.cloned(),
+        label: label.cloned(),
+        message_id: message_id.cloned(),
+        ..ChangeEvent::new(told.0, told.1)
+    })
 }
 
 fn waits(request: &MailRequest) -> bool {

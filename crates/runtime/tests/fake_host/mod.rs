@@ -165,6 +165,9 @@ impl EventSink for Recorder {
             Event::Gap { stream, from, to } => format!("gap {} {from} {to}", stream.name()),
             Event::Waiting { prompt, .. } => format!("waiting {prompt}"),
             Event::Mail { count, ids } => format!("mail {count} {ids:?}"),
+            Event::Subscribed { next } => format!("subscribed {next}"),
+            Event::Missed { from, to } => format!("missed {from}..{to}"),
+            Event::Change(change) => format!("change {:?}", change.change),
         });
         Ok(())
     }

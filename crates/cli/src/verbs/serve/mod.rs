@@ -45,6 +45,12 @@ pub(crate) struct Args {
     /// Origins whose web pages may use HTTP [env: TRL_HTTP_ORIGINS]
     #[arg(long, value_name = "ORIGINS")]
     http_origins: Option<String>,
+    /// Serve HTTP with TLS, under this certificate (PEM) [env: TRL_HTTP_TLS_CERT]
+    #[arg(long, value_name = "FILE")]
+    http_tls_cert: Option<String>,
+    /// The key of that certificate (PEM) [env: TRL_HTTP_TLS_KEY]
+    #[arg(long, value_name = "FILE")]
+    http_tls_key: Option<String>,
     /// Sessions that may live at once [env: TRL_MAX_SESSIONS] [default: 64]
     #[arg(long, value_name = "COUNT")]
     max_sessions: Option<String>,
@@ -97,6 +103,8 @@ impl Args {
             (Key::TokensFile, "--tokens", &self.tokens),
             (Key::HttpHosts, "--http-hosts", &self.http_hosts),
             (Key::HttpOrigins, "--http-origins", &self.http_origins),
+            (Key::HttpTlsCert, "--http-tls-cert", &self.http_tls_cert),
+            (Key::HttpTlsPrivate, "--http-tls-key", &self.http_tls_key),
             (Key::MaxSessions, "--max-sessions", &self.max_sessions),
             (Key::DefaultTimeout, "--default-timeout", &self.default_timeout),
             (Key::MaxOutput, "--max-output-bytes", &self.max_output_bytes),

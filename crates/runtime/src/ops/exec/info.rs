@@ -8,19 +8,22 @@ use trl_protocol::{Code, Fault};
 
 use crate::remains::ExecPlace;
 use crate::runtime::Inner;
-use crate::session::unexpected;
+use crate::session::{Session, unexpected};
 
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ExecParams) -> Result<ExecInfo, Fault> {
-    let (session, exec) = match runtime.exec(&params.exec_id).await? {
-        ExecPlace::Host(session, exec) => (session, exec),
-        ExecPlace::Disk(remains, exec) => return remains.info(exec),
-    };
+    match runtime.exec(&params.exec_id).await? {
+        ExecPlace::Host(session, exec) => of(&session, exec, &params.exec_id).await,
+        ExecPlace::Disk(remains, exec) => remains.info(exec),
+    }
+}
+
+pub(super) async fn of(session: &Session, exec: u64, id: &str) -> Result<ExecInfo, Fault> {
     let answer = session.link.call(|req| ToHost::Info { req, exec }).await?;
     let FromHost::Execs { execs, .. } = answer.message else {
         return Err(unexpected(session.id, &answer.message));
     };
     execs.into_iter().next().ok_or_else(|| {
-        Fault::new(Code::ExecNotFound, format!("session {} keeps no command {}", session.id, params.exec_id))
-            .with_details(serde_json::json!({ "exec_id": params.exec_id }))
+        Fault::new(Code::ExecNotFound, format!("session {} keeps no command {id}", session.id))
+            .with_details(serde_json::json!({ "exec_id": id }))
     })
 }

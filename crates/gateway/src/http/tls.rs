@@ -1,0 +1,54 @@
+//! TLS with a certificate and a key from files.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Files in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, then those that lead to the root.
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("{}: {problem}", path.display())]
+    File { path: PathBuf, problem: String },
+    #[error("the certificate {} and the key {} cannot be used: {problem}", certificate.display(), key.display())]
+    Unusable { certificate: PathBuf, key: PathBuf, problem: String },
+}
+
+pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, TlsError> {
+    let TlsFiles { certificate, key } = files;
+    let bad = |path: &Path, problem: String| TlsError::File { path: path.to_owned(), problem };
+    let chain = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| bad(certificate, error.to_string()))?;
+    let mode = fs::metadata(key).map_err(|error| bad(key, error.to_string()))?.mode() & 0o777;
+    if mode & 0o007 != 0 {
+        return Err(bad(key, format!("everybody can read it (mode {mode:04o}); `chmod 600` closes it")));
+    }
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| bad(key, error.to_string()))?;
+    let unusable = |error: tokio_rustls::rustls::Error| TlsError::Unusable {
+        certificate: certificate.clone(),
+        key: key.clone(),
+        problem: error.to_string(),
+    };
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(unusable)?
+        .with_no_client_auth()
+        .with_single_cert(chain, secret)
+        .map_err(unusable)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}

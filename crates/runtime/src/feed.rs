@@ -1,0 +1,105 @@
+//! What happened, in order: the changes that `events.subscribe` tells.
+//!
+//! The newest are kept for those who come back. Numbers begin at the time of the daemon's
+//! start, so that they are larger than those of any daemon before it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+use trl_protocol::change::ChangeEvent;
+
+/// Changes that are kept.
+const KEPT: usize = 4096;
+
+#[derive(Debug)]
+pub(crate) struct Feed {
+    state: Mutex<State>,
+    /// The number of the next change.
+    next: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    kept: VecDeque<Arc<ChangeEvent>>,
+}
+
+/// What a reader finds at its place.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Found {
+    Change(Arc<ChangeEvent>),
+    /// The oldest that is kept is this one.
+    Missed {
+        to: u64,
+    },
+    Nothing,
+}
+
+impl Feed {
+    pub(crate) fn new() -> Feed {
+        let first = u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or(1);
+        Feed { state: Mutex::default(), next: watch::Sender::new(first) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn tell(&self, mut change: ChangeEvent) {
+        let mut state = self.lock();
+        let seq = *self.next.borrow();
+        change.seq = seq;
+        change.at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
+        if state.kept.len() >= KEPT {
+            state.kept.pop_front();
+        }
+        state.kept.push_back(Arc::new(change));
+        self.next.send_replace(seq + 1);
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        *self.next.borrow()
+    }
+
+    /// The change with this number.
+    pub(crate) fn look(&self, seq: u64) -> Found {
+        let state = self.lock();
+        let next = *self.next.borrow();
+        let oldest = next - state.kept.len() as u64;
+        match seq {
+            _ if seq >= next => Found::Nothing,
+            _ if seq < oldest => Found::Missed { to: oldest },
+            _ => state
+                .kept
+                .get((seq - oldest) as usize)
+                .map_or(Found::Nothing, |it| Found::Change(Arc::clone(it))),
+        }
+    }
+
+    /// Resolves when there is a change with this number.
+    pub(crate) async fn reaches(&self, seq: u64) {
+        // The sender is ours.
+        let _ = self.next.subscribe().wait_for(|next| *next > seq).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trl_protocol::change::{Change, Topic};
+
+    #[test]
+    fn changes_are_found_by_their_number_until_they_are_too_many() {
+        let feed = Feed::new();
+        let first = feed.next();
+        assert_eq!(feed.look(first), Found::Nothing);
+        for _ in 0..KEPT + 2 {
+            feed.tell(ChangeEvent::new(Topic::Session, Change::Created));
+        }
+        assert_eq!(feed.look(first), Found::Missed { to: first + 2 });
+        assert_eq!(feed.look(0), Found::Missed { to: first + 2 });
+        assert!(matches!(feed.look(first + 2), Found::Change(change) if change.seq == first + 2));
+        assert!(matches!(feed.look(feed.next() - 1), Found::Change(_)));
+        assert_eq!(feed.look(feed.next()), Found::Nothing);
+    }
+}

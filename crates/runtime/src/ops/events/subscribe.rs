@@ -1,0 +1,51 @@
+//! `events.subscribe`: every change from a number on, in order, until somebody leaves.
+
+use std::sync::Arc;
+
+use trl_protocol::change::{SubscribeParams, SubscriptionOver};
+use trl_protocol::{Event, Fault};
+
+use crate::caller::{Caller, EventSink, Gone};
+use crate::feed::Found;
+use crate::runtime::Inner;
+
+pub(crate) async fn perform<S: EventSink>(
+    runtime: &Arc<Inner>,
+    params: SubscribeParams,
+    caller: &Caller,
+    events: &mut S,
+) -> Result<SubscriptionOver, Fault> {
+    let feed = &runtime.feed;
+    let mut seq = params.from.unwrap_or_else(|| feed.next());
+    let wanted = |topic| params.topics.as_ref().is_none_or(|topics| topics.contains(&topic));
+    runtime.watch_all();
+    let mut told = 0;
+    let mut sent = events.send(Event::Subscribed { next: seq.min(feed.next()) }).await;
+    loop {
+        if let Err(Gone) = sent {
+            return Err(Fault::internal("the client is gone"));
+        }
+        sent = match feed.look(seq) {
+            Found::Change(change) => {
+                seq += 1;
+                if !wanted(change.topic) {
+                    continue;
+                }
+                told += 1;
+                events.send(Event::Change(&change)).await
+            }
+            Found::Missed { to } => {
+                let missed = Event::Missed { from: seq, to };
+                seq = to;
+                events.send(missed).await
+            }
+            Found::Nothing => {
+                tokio::select! {
+                    () = feed.reaches(seq) => Ok(()),
+                    () = caller.gone() => Err(Gone),
+                    () = runtime.stopping() => return Ok(SubscriptionOver { events: told, next: feed.next() }),
+                }
+            }
+        };
+    }
+}

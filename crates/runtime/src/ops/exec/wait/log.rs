@@ -1,0 +1,228 @@
+//! Something in the output of a command, wherever its pieces are torn apart.
+
+use std::time::Duration;
+
+use regex_automata::meta::Regex;
+use regex_automata::util::syntax;
+use regex_automata::{Anchored, Input};
+use trl_protocol::Fault;
+use trl_protocol::exec::{LogUntil, Matched, Stream};
+use trl_protocol::wire::{FromHost, ToHost};
+
+use super::Came;
+use crate::link::Item;
+use crate::remains::Remains;
+use crate::session::{Session, unexpected};
+
+/// How far back a match may begin before what arrives.
+const WINDOW: usize = 64 * 1024;
+/// An expression that may go on with what comes next is taken as it is after so long a silence.
+const QUIET: Duration = Duration::from_millis(100);
+/// Most of a match that is told.
+const TOLD: usize = 4096;
+
+/// What is looked for, and what was seen of each stream.
+#[derive(Debug)]
+pub(super) struct Search {
+    pattern: Regex,
+    /// A text is found or not; an expression may match more when more has come.
+    may_grow: bool,
+    only: Option<Stream>,
+    seen: [Seen; 2],
+}
+
+/// The last bytes of a stream.
+#[derive(Debug, Default)]
+struct Seen {
+    bytes: Vec<u8>,
+    /// Where in the stream they begin.
+    offset: u64,
+}
+
+/// A match, and whether it could still become longer or turn out not to be one.
+#[derive(Debug, PartialEq)]
+struct Hit {
+    offset: u64,
+    text: String,
+    at_end: bool,
+}
+
+impl Search {
+    pub(super) fn new(log: &LogUntil) -> Result<Search, String> {
+        let built = if log.regex {
+            let syntax = syntax::Config::new().utf8(false).multi_line(true);
+            Regex::builder().configure(Regex::config().utf8_empty(false)).syntax(syntax).build(&log.pattern)
+        } else {
+            Regex::new(&escape(&log.pattern))
+        };
+        let pattern = built.map_err(|error| {
+            let why = error.syntax_error().map_or_else(|| error.to_string(), ToString::to_string);
+            format!("no regular expression: {why}")
+        })?;
+        Ok(Search { pattern, may_grow: log.regex, only: log.stream, seen: Default::default() })
+    }
+
+    /// Takes more of a stream in. After a gap nothing goes on.
+    fn push(&mut self, stream: Stream, offset: u64, bytes: &[u8]) {
+        let seen = &mut self.seen[stream.index()];
+        if seen.offset + seen.bytes.len() as u64 != offset {
+            *seen = Seen { bytes: Vec::new(), offset };
+        }
+        let excess = seen.bytes.len().saturating_sub(WINDOW);
+        seen.bytes.drain(..excess);
+        seen.offset += excess as u64;
+        seen.bytes.extend_from_slice(bytes);
+    }
+
+    fn find(&self, stream: Stream, is_over: bool) -> Option<Hit> {
+        if self.only.is_some_and(|only| only != stream) {
+            return None;
+        }
+        let seen = &self.seen[stream.index()];
+        let end = seen.bytes.len();
+        // The end of what has come is no end of a line as long as more may come: one byte
+        // beyond it, outside of the search, says so.
+        let mut haystack = seen.bytes.clone();
+        if !is_over {
+            haystack.push(0);
+        }
+        let found = self.pattern.search(&Input::new(&haystack).span(0..end).anchored(Anchored::No))?;
+        let text = &haystack[found.range()];
+        let told = String::from_utf8_lossy(&text[..text.len().min(TOLD)]).into_owned();
+        let at_end = self.may_grow && !is_over && found.end() == end;
+        Some(Hit { offset: seen.offset + found.start() as u64, text: told, at_end })
+    }
+
+    fn any(&self, is_over: bool) -> Option<(Stream, Hit)> {
+        Stream::BOTH.into_iter().find_map(|stream| Some((stream, self.find(stream, is_over)?)))
+    }
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars() {
+        if character.is_ascii_punctuation() {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
+}
+
+/// From the first byte that is kept on, so what was printed before counts too.
+pub(super) async fn wait(session: &Session, exec: u64, mut search: Search) -> Result<Came, Fault> {
+    let attach = |req| ToHost::Attach { req, exec, stdout_offset: 0, stderr_offset: 0 };
+    let mut flow = session.link.flow(attach).await?;
+    let mut candidate: Option<(Stream, Hit)> = None;
+    loop {
+        let item = match candidate.take() {
+            None => flow.next().await?,
+            Some(hit) => match tokio::time::timeout(QUIET, flow.next()).await {
+                Ok(item) => item?,
+                Err(_) => return came(hit),
+            },
+        };
+        match item {
+            Item::Output(range) => {
+                search.push(range.stream, range.offset, &range.bytes);
+                flow.accepted(range.bytes);
+                match search.any(false) {
+                    Some((stream, hit)) if hit.at_end => candidate = Some((stream, hit)),
+                    Some(hit) => return came(hit),
+                    None => {}
+                }
+            }
+            Item::Message(FromHost::Done { .. }) => return search.any(true).map_or(Ok(Came::Over), came),
+            Item::Message(FromHost::Started { .. } | FromHost::Gap { .. } | FromHost::Waiting { .. }) => {}
+            Item::Message(FromHost::Fault { fault, .. }) => return Err(fault),
+            Item::Message(other) => return Err(unexpected(session.id, &other)),
+        }
+    }
+}
+
+/// In what a lost session has left.
+pub(super) fn look(remains: &Remains, exec: u64, mut search: Search) -> Result<Came, Fault> {
+    for stream in Stream::BOTH {
+        let mut offset = 0;
+        loop {
+            let range = remains.range(exec, stream, offset, WINDOW as u64)?;
+            if range.bytes.is_empty() {
+                break;
+            }
+            offset = range.offset + range.bytes.len() as u64;
+            search.push(stream, range.offset, &range.bytes);
+            if let Some(hit) = search.find(stream, false).filter(|hit| !hit.at_end) {
+                return came((stream, hit));
+            }
+        }
+    }
+    search.any(true).map_or(Ok(Came::Over), came)
+}
+
+fn came((stream, hit): (Stream, Hit)) -> Result<Came, Fault> {
+    Ok(Came::Matched(Matched::Log { stream, offset: hit.offset, text: hit.text }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn search(pattern: &str, regex: bool) -> Search {
+        Search::new(&LogUntil { pattern: pattern.into(), regex, stream: None }).unwrap()
+    }
+
+    /// The first match while the pieces come, then at the end.
+    fn found(pattern: &str, regex: bool, pieces: &[&str]) -> Option<(usize, u64, String)> {
+        let mut search = search(pattern, regex);
+        let mut offset = 0;
+        for (number, piece) in pieces.iter().enumerate() {
+            search.push(Stream::Stdout, offset, piece.as_bytes());
+            offset += piece.len() as u64;
+            if let Some((_, hit)) = search.any(false).filter(|(_, hit)| !hit.at_end) {
+                return Some((number, hit.offset, hit.text));
+            }
+        }
+        search.any(true).map(|(_, hit)| (pieces.len(), hit.offset, hit.text))
+    }
+
+    #[test]
+    fn patterns_are_found_wherever_the_pieces_are_torn() {
+        let hit = |number, offset, text: &str| Some((number, offset, text.to_owned()));
+        assert_eq!(found("ready", false, &["x re", "ad", "y\n"]), hit(2, 2, "ready"));
+        assert_eq!(found("ready", false, &["already\n"]), hit(0, 2, "ready"));
+        assert_eq!(found("a.c", false, &["abc a.c"]), hit(0, 4, "a.c"));
+        assert_eq!(found("[x]*\\d", false, &["[x]*\\d"]), hit(0, 0, "[x]*\\d"));
+        assert_eq!(found("€ é", false, &["1 € ", "é"]), hit(1, 2, "€ é"));
+        assert_eq!(found("port \\d+", true, &["port 80", "80\n"]), hit(1, 0, "port 8080"));
+        assert_eq!(found("port \\d+", true, &["port 80", "80"]), hit(2, 0, "port 8080"));
+        assert_eq!(found("^ready$", true, &["ready", "ing\n", "ready\n"]), hit(2, 9, "ready"));
+        assert_eq!(found("^ready$", true, &["x\nready"]), hit(1, 2, "ready"));
+        assert_eq!(found("one\ntwo", true, &["one\n", "two\n"]), hit(1, 0, "one\ntwo"));
+        assert_eq!(found("(?i)LISTENING", true, &["now listening on\n"]), hit(0, 4, "listening"));
+        assert_eq!(found("never", false, &["nev", " er"]), None);
+    }
+
+    #[test]
+    fn what_is_far_back_is_forgotten_and_a_gap_joins_nothing() {
+        let mut far = search("b", false);
+        far.push(Stream::Stdout, 0, &vec![b'a'; 3 * WINDOW]);
+        far.push(Stream::Stdout, 3 * WINDOW as u64, b"b");
+        assert_eq!(far.any(false).map(|(_, hit)| hit.offset), Some(3 * WINDOW as u64));
+        let mut torn = search("ab", false);
+        torn.push(Stream::Stdout, 0, b"a");
+        torn.push(Stream::Stdout, 10, b"b");
+        assert_eq!(torn.any(true), None);
+    }
+
+    #[test]
+    fn one_stream_can_be_meant_alone_and_a_bad_expression_is_told() {
+        let log = LogUntil { pattern: "x".into(), regex: false, stream: Some(Stream::Stderr) };
+        let mut search = Search::new(&log).unwrap();
+        search.push(Stream::Stdout, 0, b"x");
+        assert_eq!(search.any(true), None);
+        search.push(Stream::Stderr, 0, b"x");
+        assert!(search.any(true).is_some());
+        let bad = LogUntil { pattern: "(".into(), regex: true, stream: None };
+        assert!(Search::new(&bad).unwrap_err().contains("unclosed"));
+    }
+}
