@@ -11,7 +11,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use crate::config::{Flags, Key};
 use crate::verbs::{
     agent, agents, cancel, completions, confine, contacts, doctor, envelope, inbox, info, kill, logs, ls,
-    man, mcp, relay, reply, restart, run, send, send_input, sent, serve, sh, shutdown, version,
+    man, mcp, ps, relay, reply, restart, run, send, send_input, sent, serve, sh, shutdown, version, wait,
 };
 
 /// Terminals that never lose their place.
@@ -86,6 +86,8 @@ pub(crate) enum Verb {
     Ls(ls::Args),
     Info(info::Args),
     Kill(kill::Args),
+    Ps(ps::Args),
+    Wait(wait::Args),
     Logs(logs::Args),
     Cancel(cancel::Args),
     SendInput(send_input::Args),

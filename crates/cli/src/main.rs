@@ -96,6 +96,8 @@ async fn client_verb(verb: Verb, context: &Context) -> Result<u8> {
         Verb::Ls(args) => ls::run(&args, context).await,
         Verb::Info(args) => info::run(&args, context).await,
         Verb::Kill(args) => kill::run(&args, context).await,
+        Verb::Ps(args) => ps::run(&args, context).await,
+        Verb::Wait(args) => wait::run(&args, context).await,
         Verb::Logs(args) => logs::run(&args, context).await,
         Verb::Cancel(args) => cancel::run(&args, context).await,
         Verb::SendInput(args) => send_input::run(&args, context).await,

@@ -27,8 +27,8 @@ pub(crate) use events::Lines;
 pub(crate) use live::{Sink, Through, follow, gap};
 
 /// Exit statuses where the command has none to give.
-const TIMED_OUT: u8 = 124;
-const UNKNOWN: u8 = 125;
+pub(crate) const TIMED_OUT: u8 = 124;
+pub(crate) const UNKNOWN: u8 = 125;
 /// Cancelled before it ran: as a shell has it of Ctrl-C.
 const NEVER_RAN: u8 = 130;
 
@@ -71,7 +71,7 @@ pub(crate) struct Args {
     #[arg(long)]
     check: bool,
     /// Start it beside the session's shell, print its id, and leave it running
-    #[arg(short, long)]
+    #[arg(short, long, visible_alias = "background")]
     detach: bool,
     /// Print every event as a line of JSON, then the result
     #[arg(long, conflicts_with_all = ["json", "detach"])]
