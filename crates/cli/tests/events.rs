@@ -1,5 +1,7 @@
 //! What happens in a daemon, told as it happens.
 
+#![allow(clippy::unwrap_used, reason = "that is how a test fails")]
+
 use serde_json::{Value, json};
 use trl_testkit::{Connection, Shell, daemon};
 
@@ -8,7 +10,7 @@ fn subscribe(connection: &mut Connection, params: Value) -> (u64, u64) {
     let request = connection.begin("events.subscribe", params);
     let first = connection.event(request);
     assert_eq!(first.name, "subscribed");
-    (request, first.data["next"].as_u64().unwrap_or_default())
+    (request, first.data["next"].as_u64().unwrap())
 }
 
 #[track_caller]

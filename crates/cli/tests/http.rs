@@ -1,5 +1,7 @@
 //! HTTP: who is let in, what is answered, and what cannot harm it.
 
+#![allow(clippy::unwrap_used, reason = "that is how a test fails")]
+
 use std::io::{BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 

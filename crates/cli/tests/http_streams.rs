@@ -1,5 +1,7 @@
 //! Events over HTTP: server-sent, and over a WebSocket.
 
+#![allow(clippy::unwrap_used, reason = "that is how a test fails")]
+
 use std::io::{BufReader, Write as _};
 
 use serde_json::{Value, json};
@@ -16,8 +18,8 @@ fn events(body: &str) -> Vec<(String, Value)> {
     body.split("\n\n")
         .filter(|block| block.starts_with("event: "))
         .map(|block| {
-            let (name, data) = block["event: ".len()..].split_once("\ndata: ").unwrap_or_default();
-            (name.to_owned(), serde_json::from_str(data).unwrap_or_default())
+            let (name, data) = block["event: ".len()..].split_once("\ndata: ").unwrap();
+            (name.to_owned(), serde_json::from_str(data).unwrap())
         })
         .collect()
 }
@@ -193,4 +195,22 @@ fn a_kept_connection_serves_request_after_request() {
         write!(stream, "POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n\r\n{body}", http.token, body.len()).unwrap();
         assert_eq!(read_answer(&mut reader).json()["id"], number);
     }
+}
+
+#[test]
+fn what_is_bound_to_a_websocket_ends_with_it() {
+    let (daemon, http) = served();
+    http.ok("session.create", json!({"shell": "bash", "name": "stays"}));
+    let mut socket = WebSocket::open(&http);
+    socket.ok("session.create", json!({"shell": "bash", "name": "goes"}));
+    socket.ok("session.bind", json!({"session_id": "goes"}));
+    let started = socket.ok("exec.start", json!({"session_id": "stays", "command": "sleep 1000"}));
+    socket.ok("exec.bind", json!({"exec_id": started["exec_id"]}));
+    socket.close();
+    drop(socket);
+    let waited = http.ok("exec.wait", json!({"exec_id": started["exec_id"], "timeout_s": 20}));
+    assert_eq!(waited["cancelled"], true, "{waited}");
+    wait_until("the bound session is over", GUARD, || {
+        daemon.connect().ok("session.list", json!({}))["sessions"].as_array().map(Vec::len) == Some(1)
+    });
 }

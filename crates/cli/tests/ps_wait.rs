@@ -1,5 +1,7 @@
 //! `trl ps` and `trl wait`: what runs, and its end, as a person asks for them.
 
+#![allow(clippy::unwrap_used, reason = "that is how a test fails")]
+
 use serde_json::Value;
 use trl_testkit::daemon;
 

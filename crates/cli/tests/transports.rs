@@ -1,6 +1,6 @@
 //! One meaning, many ways in: every method is answered the same over each of them.
 
-#![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
+#![allow(clippy::unwrap_used, reason = "that is how a test fails")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};

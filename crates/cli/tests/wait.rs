@@ -1,5 +1,7 @@
 //! Waiting for a command: its end, its output, its port.
 
+#![allow(clippy::unwrap_used, reason = "that is how a test fails")]
+
 use std::net::TcpListener;
 
 use serde_json::{Value, json};
@@ -23,8 +25,7 @@ fn with(exec_id: &str, mut params: Value) -> Value {
 
 /// A port that nobody has.
 fn free_port() -> u16 {
-    let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    address.map_or(0, |address| address.port())
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn for_its_end(shell: Shell) {

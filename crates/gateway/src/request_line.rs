@@ -66,7 +66,10 @@ fn read_id(raw: Option<&RawValue>) -> Result<(String, Option<String>), Fault> {
     }
     match raw.as_bytes().first() {
         Some(b'"') => Ok((raw.to_owned(), serde_json::from_str(raw).ok())),
-        Some(b'-' | b'0'..=b'9') => Ok((raw.to_owned(), None)),
+        Some(b'-' | b'0'..=b'9') if serde_json::from_str::<serde_json::Number>(raw).is_ok() => {
+            Ok((raw.to_owned(), None))
+        }
+        Some(b'-' | b'0'..=b'9') => bad("no program can read a number that large back"),
         _ => bad(&format!("it is {}", raw.chars().take(80).collect::<String>())),
     }
 }

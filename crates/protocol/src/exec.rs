@@ -187,7 +187,7 @@ pub struct WaitParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_s: Option<f64>,
     /// Default: for the end of the command.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::request::object")]
     pub until: Option<Until>,
 }
 
@@ -199,10 +199,10 @@ pub struct Until {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
     /// Something in its output.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::request::object")]
     pub log: Option<LogUntil>,
     /// A port that takes connections.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::request::object")]
     pub port: Option<PortUntil>,
 }
 

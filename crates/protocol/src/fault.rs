@@ -45,7 +45,7 @@ codes! {
     LabelTaken = "LABEL_TAKEN", 409, 75;
     ContactRequired = "CONTACT_REQUIRED", 403, 77;
     MessageNotFound = "MESSAGE_NOT_FOUND", 404, 66;
-    IsolationUnavailable = "ISOLATION_UNAVAILABLE", 501, 69;
+    IsolationUnavailable = "ISOLATION_UNAVAILABLE", 422, 69;
     ShuttingDown = "SHUTTING_DOWN", 503, 69;
     InternalError = "INTERNAL_ERROR", 500, 70;
 }

@@ -115,6 +115,21 @@ fn read<P: DeserializeOwned>(method: &str, params: Value) -> Result<P, Fault> {
     })
 }
 
+/// A field that is an object. serde would read a list as its fields in order, which nobody means.
+pub(crate) fn object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    use serde::Deserialize as _;
+    use serde::de::Error as _;
+    match Option::<Value>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(Value::Array(_)) => Err(D::Error::custom("an object is expected, not a list")),
+        Some(value) => T::deserialize(value).map(Some).map_err(D::Error::custom),
+    }
+}
+
 /// Turns serde's words into ours: the field, what is wrong with it, the nearest known name.
 fn bad_params(method: &str, path: &str, problem: &str) -> Fault {
     let quoted =
@@ -183,6 +198,13 @@ mod tests {
             ("system.ping", json!([]), "must be an object"),
             ("exec.run", json!(["s-00000001", "true"]), "must be an object"),
             ("session.list", json!({"x": 1}), "`x`"),
+            (
+                "session.create",
+                json!({"limits": [null, null]}),
+                "param `limits` of session.create: an object",
+            ),
+            ("exec.wait", json!({"exec_id": "e", "until": []}), "param `until`"),
+            ("exec.wait", json!({"exec_id": "e", "until": {"log": ["x"]}}), "param `until`"),
             ("exec.output", json!({"exec_id": "e", "stream": "both"}), "param `stream`"),
         ];
         for (method, params, expected) in cases {

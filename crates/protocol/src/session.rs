@@ -27,7 +27,7 @@ pub struct CreateParams {
     /// Commands of this session run on a terminal unless they say otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tty: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::request::object")]
     pub limits: Option<SessionLimits>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<serde_json::Value>,

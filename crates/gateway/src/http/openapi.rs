@@ -72,7 +72,7 @@ fn requests(schemas: &mut Schemas) -> Value {
             "type": "object",
             "required": required,
             "properties": {
-                "id": {"type": ["string", "number"], "maxLength": 200},
+                "id": {"type": ["string", "number"]},
                 "method": {"type": "string", "const": method},
                 "params": params,
             },
