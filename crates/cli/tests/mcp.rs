@@ -71,7 +71,8 @@ fn a_long_command_comes_back_as_running_and_is_fed_and_ended() {
     let asks = "echo name?; read name; echo hello $name; exec sleep 1000";
     let running =
         mcp.fields("run", json!({"command": asks, "interactive": true, "wait_s": 0.5, "background": true}));
-    assert_eq!(running["state"], "running");
+    // It asks and waits; how soon that is seen is not the question here.
+    assert!(matches!(running["state"].as_str(), Some("running" | "waiting")), "{running}");
     let exec = running["exec_id"].clone();
     let answered = mcp.fields("input", json!({"exec_id": exec, "text": "you", "keys": ["ctrl-j"]}));
     // On a terminal: what is typed is shown too.
