@@ -1,7 +1,7 @@
 //! The truth about output: every byte that a command wrote, on disk, bounded.
 //!
-//! Small outputs live as frames in the session's append-only [`log`]; what grows
-//! past [`INLINE_BYTES`] goes on in a [`spill`] file of its own with a fixed head
+//! Small outputs live as frames in the session's append-only log; what grows
+//! past `INLINE_BYTES` goes on in a spill file of its own with a fixed head
 //! and a ring for the tail. Replies, streams, late attach and ranges all read from
 //! here. What cannot be written (disk full) stays in memory as far as it is little; a
 //! byte that cannot be kept is counted as dropped, never silently cut: `total` always
