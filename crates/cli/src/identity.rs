@@ -91,15 +91,27 @@ pub(crate) fn inside() -> Option<SessionId> {
 
 /// This terminal: a name that stays while it is open, and the process that it lives by.
 fn here() -> (String, u32) {
-    let number = |pid: rustix::process::Pid| pid.as_raw_nonzero().get().unsigned_abs();
-    let leader = rustix::process::getsid(None).ok().map(number);
-    let parent = rustix::process::getppid().map(number);
+    let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
     let living = |pid: u32| SystemProcesses.start_of(pid).map(|start| (pid, start));
     let us = (std::process::id(), 0);
-    let (pid, start) = [leader, parent].into_iter().flatten().find_map(living).unwrap_or(us);
+    let (pid, start) = [leader(), parent].into_iter().flatten().find_map(living).unwrap_or(us);
     let name = match inside() {
         Some(session) => format!("trl-{session}"),
         None => format!("terminal-{pid}-{start}"),
     };
     (name, pid)
+}
+
+/// The leader of our terminal session. In a container it may live outside, where the kernel tells
+/// 0 instead of a pid; rustix takes that answer for impossible, so it is read where 0 may stand.
+#[cfg(target_os = "linux")]
+fn leader() -> Option<u32> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let fields = stat.get(stat.rfind(')')? + 1..)?;
+    fields.split_ascii_whitespace().nth(3)?.parse().ok().filter(|pid| *pid != 0)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn leader() -> Option<u32> {
+    rustix::process::getsid(None).ok().map(|pid| pid.as_raw_nonzero().get().unsigned_abs())
 }
