@@ -37,9 +37,12 @@ bench *ARGS:
 soak MINUTES="10" *ARGS:
     cargo bench -p trl --bench soak -- --minutes {{ MINUTES }} {{ ARGS }}
 
-# Damaged inputs for SECONDS each; what is new stays in the corpus
+# Damaged inputs for SECONDS each, led by the ways they take through the code; what is new stays in the corpus
 fuzz SECONDS="60":
-    TRL_FUZZ_SECONDS={{ SECONDS }} cargo nextest run --workspace fuzz_
+    RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters" \
+    TRL_FUZZ_SECONDS={{ SECONDS }} \
+    cargo test --target-dir target/fuzz --target "$(rustc --print host-tuple)" \
+    -p trl-gateway -p trl-journal -p trl-protocol --lib --test host_wire fuzz_
 
 run *ARGS:
     cargo run --release -- {{ ARGS }}

@@ -1,9 +1,15 @@
 //! Random sequences of everything at once, against a simple model of what the shell must hold.
 //!
-//! The sequence is drawn from a seed that a failure prints; `TESTKIT_SEED` repeats it.
+//! The sequence is drawn from a seed that a failure prints; `TESTKIT_SEED` repeats it. One that goes
+//! wrong is made as short as it gets.
 
 use serde_json::json;
-use trl_testkit::{Daemon, Dice, GUARD, Ran, Session, Shell, daemon, in_each_shell, process, wait_until};
+use trl_testkit::{
+    Daemon, Dice, GUARD, Ran, Session, Shell, daemon, in_each_shell, process, smallest, wait_until,
+};
+
+/// How often a sequence that went wrong is tried again with fewer steps.
+const SHRINKING: usize = 25;
 
 /// What the living shell must answer.
 struct Model {
@@ -108,6 +114,7 @@ impl Life {
         self.run(json!({"command": ":"})).exits(0);
         self.session.kill_host();
         wait_until("the session is lost", GUARD, || self.session.info()["state"] == "lost");
+        assert_eq!(self.session.info()["command_count"], self.model.runs);
         let params = self.session.params(json!({}));
         self.session.connection.ok("session.restart", params);
         self.run(json!({"command": "true"})).exits(0).tells_of_the_shell();
@@ -179,25 +186,33 @@ impl QuietlyOrTold for Ran {
     }
 }
 
+/// Lives through these steps with a new daemon; false if it went wrong, which has been printed.
+fn lives(shell: Shell, steps: &[(usize, usize)]) -> bool {
+    let life = || {
+        let daemon = daemon!();
+        let mut session = daemon.session_with(shell, json!({"timeout_s": 20}));
+        session.ok("n=0");
+        let directory = session.dir.display().to_string();
+        let mut life = Life { daemon, session, model: Model { counter: 0, directory, status: 0, runs: 1 } };
+        for (what, how) in steps {
+            life.step(*what, *how);
+        }
+        life.check();
+        let host = life.session.host_pid();
+        let left = process::descendants(host);
+        assert_eq!(left.len(), 1, "only the shell is left: {left:?}");
+    };
+    std::panic::catch_unwind(life).is_ok()
+}
+
 fn a_long_life_holds_what_it_should(shell: Shell) {
-    let daemon = daemon!();
-    let mut session = daemon.session_with(shell, json!({"timeout_s": 20}));
-    session.ok("n=0");
-    let directory = session.dir.display().to_string();
-    let mut life = Life { daemon, session, model: Model { counter: 0, directory, status: 0, runs: 1 } };
     let mut dice = Dice::from_environment();
     let seed = dice.seed();
-    let mut steps = Vec::new();
-    for _ in 0..60 {
-        let step = (dice.roll(18), dice.roll(7));
-        steps.push(step);
-        let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| life.step(step.0, step.1)));
-        assert!(told.is_ok(), "TESTKIT_SEED={seed} {shell:?}: the last of {steps:?}");
+    let steps: Vec<_> = (0..60).map(|_| (dice.roll(18), dice.roll(7))).collect();
+    if !lives(shell, &steps) {
+        let shortest = smallest(steps.clone(), SHRINKING, |fewer| !lives(shell, fewer));
+        panic!("TESTKIT_SEED={seed} {shell:?}: {shortest:?} goes wrong, of {steps:?}");
     }
-    life.check();
-    let host = life.session.host_pid();
-    let left = process::descendants(host);
-    assert_eq!(left.len(), 1, "only the shell is left: {left:?}");
 }
 
 in_each_shell!(a_long_life_holds_what_it_should);

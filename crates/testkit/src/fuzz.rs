@@ -2,8 +2,9 @@
 //!
 //! Each target has a corpus, a directory of inputs that stays in the repository. An input is
 //! kept for further damage if the target does with it what it has not done before, which it
-//! tells by what it returns. A short run is a test; with `TRL_FUZZ_SECONDS` it goes on for so
-//! long and adds what is new to the corpus. An input that makes the target panic is written
+//! tells by what it returns and, in a build for it, by the ways that it takes through the code.
+//! A short run is a test; with `TRL_FUZZ_SECONDS` it goes on for so long and adds what is new
+//! to the corpus. An input that makes the target panic is written
 //! there too, so that every later run begins with it.
 
 use std::collections::{HashSet, hash_map::DefaultHasher};
@@ -12,6 +13,8 @@ use std::hash::{Hash as _, Hasher as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+use crate::coverage::{Coverage, News};
 
 /// Inputs of one short run.
 const SHORT: usize = 4000;
@@ -57,8 +60,10 @@ pub fn fuzz(corpus: &Path, words: &[&[u8]], target: impl Fn(&[u8]) -> String) {
     let seed = dice.seed();
     let mut pool = read_corpus(corpus);
     assert!(!pool.is_empty(), "{}: the corpus is missing", corpus.display());
-    let known: HashSet<String> = pool.iter().map(|input| examine(corpus, input, seed, &target)).collect();
-    let mut seen = known;
+    let mut known = Known::default();
+    for input in &pool {
+        known.learn(|| examine(corpus, input, seed, &target));
+    }
     for round in 0.. {
         if end.map_or(round >= SHORT, |end| Instant::now() >= end) {
             break;
@@ -69,12 +74,29 @@ pub fn fuzz(corpus: &Path, words: &[&[u8]], target: impl Fn(&[u8]) -> String) {
             damage(&mut input, other, words, &mut dice);
         }
         input.truncate(LONGEST);
-        if seen.insert(examine(corpus, &input, seed, &target)) {
-            if end.is_some() {
-                keep(corpus, "found", &input);
-            }
+        let news = known.learn(|| examine(corpus, &input, seed, &target));
+        if news == News::Edge && end.is_some() {
+            keep(corpus, "found", &input);
+        }
+        if news > News::None {
             pool.push(input);
         }
+    }
+}
+
+/// All that the target has done so far.
+#[derive(Default)]
+struct Known {
+    told: HashSet<String>,
+    coverage: Coverage,
+}
+
+impl Known {
+    fn learn(&mut self, examine: impl FnOnce() -> String) -> News {
+        Coverage::begin();
+        let told = examine();
+        let news = self.coverage.learn();
+        if self.told.insert(told) { News::Edge } else { news }
     }
 }
 

@@ -17,6 +17,7 @@
 
 mod broker;
 mod connection;
+mod coverage;
 mod daemon;
 mod every;
 mod fuzz;
@@ -27,6 +28,7 @@ mod proxy;
 mod ran;
 mod session;
 mod shell;
+mod shrink;
 mod wait;
 mod ws;
 
@@ -41,6 +43,7 @@ pub use proxy::Proxy;
 pub use ran::Ran;
 pub use session::Session;
 pub use shell::Shell;
+pub use shrink::smallest;
 pub use wait::{GUARD, wait_until};
 pub use ws::WebSocket;
 
