@@ -4,7 +4,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use trl_protocol::fault::{Code, Fault};
+use trl_protocol::fault::Fault;
 
 use crate::exec::{Input, Output};
 use crate::host::{Host, output_pipe};
@@ -25,7 +25,7 @@ impl Host {
                     self.subscriptions.retain(|subscription| subscription.exec != number);
                     self.journal.discard(exec.journal);
                 }
-                Err(Fault::new(Code::ResourcePressure, format!("the command could not be started: {error}")))
+                Err(Fault::refused_for_now("the command could not be started", &error))
             }
         }
     }

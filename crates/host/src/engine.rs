@@ -19,11 +19,13 @@ use crate::outcome::End;
 use crate::shell::dialect::{Launch, Settle};
 use crate::shell::prompt::Report;
 use crate::shell::snapshot::Snapshot;
-use crate::shell::{Held, cwd_of, path_of, plain, text, umask_of};
+use crate::shell::{Held, careful, cwd_of, memory_of, path_of, plain, text, umask_of};
 use crate::terminal;
 
 /// How long the shell may take for a line of ours that runs no command.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// The same where there is much to look through.
+const LARGE_PATIENCE: Duration = Duration::from_secs(30);
 /// A command that takes longer can afford a more careful look at the shell.
 const PROMPT_DUE: Duration = Duration::from_millis(20);
 /// Commands that may wait to be entered into the shell's history.
@@ -49,10 +51,7 @@ impl Host {
             }
             self.queue.pop_front();
             if let Err(error) = self.launch(number) {
-                self.refuse(
-                    number,
-                    Fault::new(Code::ResourcePressure, format!("the command could not be started: {error}")),
-                );
+                self.refuse(number, Fault::refused_for_now("the command could not be started", &error));
             }
         }
     }
@@ -296,6 +295,7 @@ impl Host {
         let Some(shell) = &self.shell else { return };
         // Before the first print, what a variable goes back to is what the session began with.
         let begun = if self.has_snapshot { Snapshot::default() } else { Snapshot::of_env(&self.spec.env) };
+        let careful = memory_of(shell.pid) > careful::FROM_BYTES;
         let script = shell.dialect.settle_script(&Settle {
             history: unrecorded
                 .iter()
@@ -307,6 +307,7 @@ impl Host {
             state: if self.has_snapshot { &self.snapshot } else { &begun },
             prompt_back,
             status,
+            careful,
         });
         let (Ok(script), Ok(dump)) = (Held::script(&script), Held::new(b"")) else {
             // Without descriptors there is no snapshot this time; the last one stays.
@@ -316,6 +317,9 @@ impl Host {
         let line = shell.dialect.settle_line(&script.path(), &dump.path(), false);
         self.stage = Stage::Settling(Settling { script, dump, uncovered: false, purpose });
         self.say(Some(line));
+        if careful {
+            self.stage_deadline = Some(Instant::now() + LARGE_PATIENCE);
+        }
     }
 
     pub(crate) fn on_settled(&mut self, settling: Settling) {
@@ -323,7 +327,10 @@ impl Host {
         let Some(shell) = &self.shell else { return };
         let dump = settling.dump.read().unwrap_or_default();
         match shell.dialect.read_dump(&text::of(&dump)) {
+            // The last one stays, as far as it goes.
+            Some(snapshot) if snapshot.partial && self.has_snapshot => {}
             Some(mut snapshot) => {
+                snapshot.shed();
                 snapshot.umask = umask_of(shell.pid).unwrap_or_default();
                 match settling.purpose {
                     Purpose::Baseline => self.restore(&snapshot),

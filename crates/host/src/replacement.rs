@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
-use trl_protocol::fault::{Code, Fault};
+use trl_protocol::fault::Fault;
 
 use crate::engine::PATIENCE;
 use crate::exec::Phase;
 use crate::host::{Host, Stage};
 use crate::outcome::End;
+use crate::revival::without;
 use crate::shell::snapshot::Snapshot;
 use crate::shell::{Shell, text};
 use crate::tree;
@@ -86,6 +87,7 @@ impl Host {
                 self.stage = Stage::Starting { restore: true, scripts: VecDeque::new(), current: None };
                 let why = self.shell_note.take().unwrap_or_else(|| "the shell had ended".to_owned());
                 let mut note = format!("{why}; this command ran in a new shell with the restored state");
+                note.push_str(&without(Some(&self.snapshot)));
                 if let Some(gone) = lost_dir {
                     note.push_str(&format!(
                         " (its directory {} is gone, it is in {} now)",
@@ -99,11 +101,8 @@ impl Host {
             }
             Err(error) => {
                 for number in std::mem::take(&mut self.queue) {
-                    let fault = Fault::new(
-                        Code::ResourcePressure,
-                        format!("the shell has ended and no new one could be started: {error}"),
-                    );
-                    self.refuse(number, fault);
+                    let what = "the shell has ended and no new one could be started";
+                    self.refuse(number, Fault::refused_for_now(what, &error));
                 }
             }
         }

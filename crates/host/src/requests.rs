@@ -137,9 +137,9 @@ impl Host {
         }
         let number = self.next_number;
         self.next_number += 1;
-        let exec = self.new_exec(number, requester, run).map_err(|error| {
-            Fault::new(Code::ResourcePressure, format!("the command could not be started: {error}"))
-        })?;
+        let exec = self
+            .new_exec(number, requester, run)
+            .map_err(|error| Fault::refused_for_now("the command could not be started", &error))?;
         let (background, mode) = (exec.spec.background, exec.spec.mode);
         self.execs.insert(number, exec);
         self.active.insert(number);

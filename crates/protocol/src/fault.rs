@@ -100,9 +100,23 @@ impl Fault {
             _ if matches!(error.raw_os_error(), Some(ENFILE | EMFILE)) => {
                 "end some sessions, or start the daemon with a larger limit on descriptors (`ulimit -n`)"
             }
+            // A variable may have 128 KiB, all of them a quarter of what a stack may have.
+            ErrorKind::ArgumentListTooLong => {
+                let message = format!("{what}: {error}; make the environment or one of its values smaller");
+                return Fault::new(Code::PayloadTooLarge, message);
+            }
             _ => return Fault::internal(format!("{what}: {error}")),
         };
         Fault::new(Code::ResourcePressure, format!("{what}: {error}; {remedy}, then try again"))
+    }
+
+    /// The same where whatever it is may be over soon, and nothing of the session is lost meanwhile.
+    pub fn refused_for_now(what: impl fmt::Display, error: &std::io::Error) -> Self {
+        let fault = Fault::refused_by_system(what, error);
+        match fault.code {
+            Code::InternalError => Fault { code: Code::ResourcePressure, ..fault },
+            _ => fault,
+        }
     }
 
     #[must_use]
@@ -132,11 +146,14 @@ mod tests {
             (12, Code::ResourcePressure, "memory"),
             (28, Code::ResourcePressure, "disk"),
             (30, Code::ResourcePressure, "writable"),
+            (7, Code::PayloadTooLarge, "environment"),
             (2, Code::InternalError, "it failed"),
         ] {
             let fault = Fault::refused_by_system("it failed", &std::io::Error::from_raw_os_error(errno));
             assert_eq!(fault.code, code, "{}", fault.message);
             assert!(fault.message.contains(word), "{}", fault.message);
         }
+        let passing = Fault::refused_for_now("it failed", &std::io::Error::from_raw_os_error(2));
+        assert_eq!(passing.code, Code::ResourcePressure);
     }
 }

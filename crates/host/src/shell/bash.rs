@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use super::careful;
 use super::dialect::{
     Dialect, Launch, SAVED_PROMPT, SEPARATOR, Settle, beside_text, is_plain_name, is_special,
 };
@@ -74,8 +75,9 @@ impl Dialect for Bash {
             script.push_str(&format!("builtin history -s -- {}\n", single(text)));
         }
         let mark = "builtin printf '\\36\\n'\n";
+        let print = if settle.careful { careful::bash() } else { "builtin declare -p\n".to_owned() };
         script.push_str(&format!(
-            "{mark}builtin declare -p\n{mark}builtin declare -F\n{mark}builtin declare -f\n{mark}builtin alias -p\n{mark}"
+            "{mark}{print}{mark}builtin declare -F\n{mark}builtin declare -f\n{mark}builtin alias -p\n{mark}"
         ));
         script.push_str(&format!("builtin return {}\n", settle.status));
         script
@@ -114,7 +116,10 @@ impl Dialect for Bash {
                 function.push_str(&format!("export -f {}\n", single(name)));
             }
         }
-        for entry in split_entries(variables) {
+        let entries = split_entries(variables);
+        snapshot.too_large = careful::too_large(&entries);
+        snapshot.partial = !careful::is_whole(&entries);
+        for entry in entries {
             read_variable(&mut snapshot, entry);
         }
         for entry in split_entries(aliases) {

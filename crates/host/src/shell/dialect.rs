@@ -39,6 +39,8 @@ pub struct Settle<'a> {
     pub prompt_back: bool,
     /// `$?` of the user's command, to be `$?` again.
     pub status: i32,
+    /// The shell may have variables that are too large to print.
+    pub careful: bool,
 }
 
 pub trait Dialect: std::fmt::Debug {

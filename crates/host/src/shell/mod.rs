@@ -6,6 +6,7 @@
 //! state intact.
 
 mod bash;
+pub mod careful;
 pub mod control;
 pub mod dialect;
 pub mod plain;
@@ -233,6 +234,13 @@ pub fn path_of(fd: &impl AsFd) -> String {
 pub fn umask_of(pid: Pid) -> Option<String> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Umask:")).map(|mask| mask.trim().to_owned())
+}
+
+/// How much memory of its own a process has, in bytes.
+pub fn memory_of(pid: Pid) -> u64 {
+    let sizes = std::fs::read_to_string(format!("/proc/{}/statm", pid.as_raw_nonzero())).unwrap_or_default();
+    let pages: u64 = sizes.split(' ').nth(5).and_then(|data| data.parse().ok()).unwrap_or(0);
+    pages * rustix::param::page_size() as u64
 }
 
 /// The directory that a process is in, when it does not tell.

@@ -11,6 +11,11 @@ use serde::{Deserialize, Serialize};
 use super::dialect::{is_plain_name, is_special};
 use super::quote::single;
 
+/// A variable whose declaration is longer is not kept, and said to be lacking.
+pub const MAX_VARIABLE: usize = 4 * 1024 * 1024;
+/// All of them together; those that come last by name are not kept.
+pub const MAX_VARIABLES: usize = 2 * MAX_VARIABLE;
+
 /// Declarations by name, each as the command that makes it again.
 pub type Entries = BTreeMap<String, String>;
 
@@ -24,6 +29,12 @@ pub struct Snapshot {
     pub exported: BTreeSet<String>,
     /// Never restored, and not missing either.
     pub readonly: BTreeSet<String>,
+    /// Variables that are not kept for their size.
+    #[serde(default)]
+    pub too_large: BTreeSet<String>,
+    /// The shell could not print all of it.
+    #[serde(skip)]
+    pub partial: bool,
     pub umask: String,
     /// How the shell's previous directory is set again.
     pub old_dir: Option<String>,
@@ -116,13 +127,17 @@ impl Snapshot {
 
     /// Variables and functions, for a shell beside the session's that starts with `env`.
     pub fn definitions(&self, env: &BTreeMap<String, String>, guard: impl Fn(&str) -> String) -> String {
-        let there = |name: &String| self.variables.contains_key(name) || self.readonly.contains(name);
         let unset = env
             .keys()
-            .filter(|name| !there(name) && !is_special(name) && is_plain_name(name))
+            .filter(|name| !self.knows(name) && !is_special(name) && is_plain_name(name))
             .map(|name| format!("unset {name}\n"));
         let entries = self.variables.values().chain(self.functions.values()).map(|entry| guard(entry));
         unset.chain(entries).collect()
+    }
+
+    /// Whether the shell had such a variable, kept or not.
+    fn knows(&self, name: &str) -> bool {
+        self.variables.contains_key(name) || self.readonly.contains(name) || self.too_large.contains(name)
     }
 
     /// What `self` has that `baseline` has not, kind by kind.
@@ -133,8 +148,7 @@ impl Snapshot {
                 .map(|(_, text)| text.as_str())
                 .collect()
         }
-        let there = |name: &String| self.variables.contains_key(name) || self.readonly.contains(name);
-        let gone = baseline.variables.keys().filter(|name| !there(name));
+        let gone = baseline.variables.keys().filter(|name| !self.knows(name));
         Difference {
             variables: changed(&self.variables, &baseline.variables),
             unset: gone.cloned().collect(),

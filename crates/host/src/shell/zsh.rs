@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::careful;
 use super::dialect::{
     Dialect, Launch, SAVED_PROMPT, SEPARATOR, Settle, beside_text, is_plain_name, is_special,
 };
@@ -115,8 +116,10 @@ impl Dialect for Zsh {
             script.push_str(&format!("builtin print -sr -- {}\n", single(text)));
         }
         let mark = "builtin printf '\\36\\n'\n";
+        let print =
+            if settle.careful { careful::zsh() } else { format!("builtin typeset -pm {ALL_BUT_RANDOM}\n") };
         script.push_str(&format!(
-            "{mark}builtin typeset -pm {ALL_BUT_RANDOM}\n{mark}builtin typeset -f\n{mark}builtin alias -L\n{mark}builtin set +o\n{mark}"
+            "{mark}{print}{mark}builtin typeset -f\n{mark}builtin alias -L\n{mark}builtin set +o\n{mark}"
         ));
         script.push_str(&format!("builtin return {}\n", settle.status));
         script
@@ -147,7 +150,10 @@ impl Dialect for Zsh {
         let mut snapshot = Snapshot { functions: split_functions(functions), traps, ..Snapshot::default() };
         snapshot.functions.extend(split_functions(before));
         snapshot.functions.retain(|_, body| !body.contains("builtin autoload -X"));
-        for entry in split_entries(variables) {
+        let entries = split_entries(variables);
+        snapshot.too_large = careful::too_large(&entries);
+        snapshot.partial = !careful::is_whole(&entries);
+        for entry in entries {
             read_variable(&mut snapshot, entry);
         }
         for entry in split_entries(aliases) {
