@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pipe::PipeFlags;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use trl_journal::{Caps, Journal};
 use trl_protocol::exec::Stream;
 use trl_protocol::fault::Fault;
@@ -16,6 +17,7 @@ use trl_protocol::limits;
 use trl_protocol::session::{SessionInfo, SessionState};
 use trl_protocol::wire::{FromHost, HOST_PROTOCOL, SessionSpec, ToHost};
 
+use crate::address::listen;
 use crate::exec::{Exec, Input, Phase, Requester};
 use crate::link::{Link, Links};
 use crate::replacement::existing_dir;
@@ -126,7 +128,7 @@ pub(crate) struct Host {
     pub(crate) terminal_owner: Option<u64>,
     pub(crate) ending: Option<Ending>,
     pub(crate) over: bool,
-    listener: Option<UnixListener>,
+    pub(crate) listener: Option<UnixListener>,
     children: UnixStream,
     terminate: UnixStream,
     timer: Timer,
@@ -182,6 +184,9 @@ impl Host {
     }
 
     fn start(spec: SessionSpec) -> io::Result<Host> {
+        if let Some(most) = spec.open_files {
+            restrict_open_files(most);
+        }
         let (children_read, children_write) = UnixStream::pair()?;
         let (terminate_read, terminate_write) = UnixStream::pair()?;
         for (stream, signal) in [(children_write, libc::SIGCHLD), (terminate_write, libc::SIGTERM)] {
@@ -421,6 +426,7 @@ impl Host {
     /// A daemon is gone; what it started goes on.
     pub(crate) fn drop_link(&mut self, id: u64) {
         self.links.remove(&id);
+        self.be_found();
         self.subscriptions.retain(|subscription| subscription.link != id);
         self.watchers.retain(|watcher| watcher.link != id);
         for exec in self.execs.values_mut() {
@@ -499,14 +505,11 @@ impl Host {
     }
 }
 
-/// Binds the socket so that nobody but this user can ever connect.
-fn listen(path: &str) -> io::Result<UnixListener> {
-    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-    let listener = UnixListener::bind(path);
-    rustix::process::umask(before);
-    let listener = listener?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+/// The daemon has taken more for itself; programs may rely on what is usual.
+fn restrict_open_files(most: u64) {
+    let limit = getrlimit(Resource::Nofile);
+    // More than is usual does no harm.
+    setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limit }).ok();
 }
 
 fn drain(stream: &UnixStream) {

@@ -8,6 +8,7 @@
 //! Every source (shell, pipes, timer, signals, daemons) becomes one event in one
 //! loop (`host.rs`); one function handles each. There are no threads and no locks.
 
+mod address;
 mod beside;
 mod engine;
 mod exec;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use trl_journal::{Caps, Journal, KeptExec, SessionFile, recover};
+use trl_journal::{Caps, Journal, KeptExec, SessionFile, Since, recover};
 use trl_protocol::wire::{Mode, RunSpec, SessionSpec, Stdin};
 
 use crate::exec::{Exec, Input, Phase};
@@ -18,10 +18,8 @@ use crate::shell::snapshot::Snapshot;
 struct ShellState {
     /// None if it has never printed one.
     snapshot: Option<Snapshot>,
-    /// Commands from this number on came after the rest was written.
-    next_number: u64,
-    /// Commands before it that had not run by then.
-    waiting: BTreeSet<u64>,
+    #[serde(flatten)]
+    since: Since,
 }
 
 /// What a host begins with.
@@ -63,23 +61,28 @@ impl Past {
         let (journal, kept) = recover::resume(dir, caps)?;
         let cwd = file.info.working_dir;
         let last = kept.keys().next_back().copied().unwrap_or(0);
-        let later = |number: &u64| *number >= file.state.next_number || file.state.waiting.contains(number);
-        let since = kept.iter().filter(|(number, exec)| later(number) && exec.has_run()).count() as u64;
+        let since = file.state.since.commands(&kept);
         Ok(Past {
             journal,
             execs: kept.into_iter().map(|(number, exec)| (number, finished(exec, &cwd))).collect(),
-            next_number: file.state.next_number.max(last + 1),
-            snapshot: file.state.snapshot,
+            next_number: file.state.since.next_number.max(last + 1),
             cwd,
             command_count: file.info.command_count + since,
             restarts: file.info.restarts + 1,
             created_at: file.info.created_at,
-            note: Some(
-                "the session was lost and restarted; this command ran in a new shell with the restored state"
-                    .to_owned(),
-            ),
+            note: Some(format!(
+                "the session was lost and restarted; this command ran in a new shell with the restored state{}",
+                without(file.state.snapshot.as_ref())
+            )),
+            snapshot: file.state.snapshot,
         })
     }
+}
+
+/// What a restored state lacks, to be told with it.
+pub(crate) fn without(snapshot: Option<&Snapshot>) -> String {
+    let names = snapshot.and_then(Snapshot::lacks);
+    names.map(|names| format!(" (without {names}: too large to be kept)")).unwrap_or_default()
 }
 
 /// A command of the host before, as this one keeps it.
@@ -124,6 +127,15 @@ fn finished(kept: KeptExec, cwd: &str) -> Exec {
 impl Host {
     /// The shell has printed its state: what has changed is kept for a host after this one.
     pub(crate) fn learn_state(&mut self, snapshot: Snapshot) {
+        let newly: BTreeSet<String> =
+            snapshot.too_large.difference(&self.snapshot.too_large).cloned().collect();
+        if let Some(names) = (Snapshot { too_large: newly, ..Snapshot::default() }).lacks() {
+            let note = format!("too large to be kept, a new shell would not have them: {names}");
+            self.shell_note = Some(match self.shell_note.take() {
+                Some(before) => format!("{before}; {note}"),
+                None => note,
+            });
+        }
         let changed = !self.has_snapshot || self.snapshot != snapshot || self.kept_cwd != self.cwd;
         self.snapshot = snapshot;
         self.has_snapshot = true;
@@ -139,7 +151,7 @@ impl Host {
         self.kept_cwd.clone_from(&self.cwd);
         let snapshot = self.has_snapshot.then(|| self.snapshot.clone());
         let waiting = self.queue.iter().copied().collect();
-        let state = ShellState { snapshot, next_number: self.next_number, waiting };
+        let state = ShellState { snapshot, since: Since { next_number: self.next_number, waiting } };
         let file = SessionFile::new(self.spec.clone(), self.info(), state);
         // On a full disk the last one that could be written stays.
         file.write(Path::new(&self.spec.state_dir)).ok();

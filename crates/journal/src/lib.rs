@@ -11,6 +11,7 @@
 //! that serves what is left, and for the host that goes on with a restarted session.
 
 mod log;
+mod moment;
 mod private;
 mod record;
 pub mod recover;
@@ -27,9 +28,10 @@ use log::{Log, Place};
 use record::{Kind, SpillStart};
 use spill::Spill;
 
+pub use moment::Moment;
 pub use record::{Began, End, Start};
 pub use recover::KeptExec;
-pub use session_file::{SessionFile, forget_session};
+pub use session_file::{SessionFile, Since, forget_session};
 
 /// Bytes of a stream, and number of frames, that stay in the session's log.
 const INLINE_BYTES: u64 = 64 * 1024;

@@ -4,6 +4,7 @@
 //! writes it anew whenever the shell's state has changed, after the reply and as a whole; the
 //! daemon reads it when the host is gone, and a new host when the session is restarted.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -13,6 +14,9 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use trl_protocol::session::SessionInfo;
 use trl_protocol::wire::SessionSpec;
+
+use crate::moment::Moment;
+use crate::recover::KeptExec;
 
 /// Raised when an older version could not make sense of the file.
 const VERSION: u32 = 1;
@@ -25,11 +29,33 @@ pub struct SessionFile<State = IgnoredAny> {
     pub spec: SessionSpec,
     pub info: SessionInfo,
     pub state: State,
+    /// None in a file of an older version.
+    #[serde(default)]
+    pub written: Option<Moment>,
+}
+
+/// Which commands came after the file was written: they are in the journal only.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Since {
+    /// Commands from this number on came later.
+    pub next_number: u64,
+    /// Commands before it that had not run by then.
+    pub waiting: BTreeSet<u64>,
+}
+
+impl Since {
+    /// How many have run since. What is no longer kept has run.
+    pub fn commands(&self, kept: &BTreeMap<u64, KeptExec>) -> u64 {
+        let has_run = |number: &u64| kept.get(number).is_none_or(KeptExec::has_run);
+        let end = kept.keys().next_back().map_or(0, |last| last + 1);
+        let later = (self.next_number..end).filter(has_run).count();
+        (later + self.waiting.iter().filter(|number| has_run(number)).count()) as u64
+    }
 }
 
 impl<State> SessionFile<State> {
     pub fn new(spec: SessionSpec, info: SessionInfo, state: State) -> SessionFile<State> {
-        SessionFile { version: VERSION, spec, info, state }
+        SessionFile { version: VERSION, spec, info, state, written: Some(Moment::now()) }
     }
 }
 

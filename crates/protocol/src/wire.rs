@@ -50,6 +50,9 @@ pub struct SessionSpec {
     /// Go on with what an earlier host has left in `state_dir`.
     #[serde(default)]
     pub resume: bool,
+    /// How many files a process of the session may have open, if that is less than the daemon may.
+    #[serde(default)]
+    pub open_files: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,6 +16,8 @@ use std::time::{Duration, SystemTime};
 
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
+use trl_journal::Moment;
 use trl_protocol::SessionId;
 
 use crate::host_process::{HostProcess, is_host};
@@ -26,6 +28,8 @@ use crate::{orphans, remains};
 
 /// A living host answers at once. One that takes longer is not waited for.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// What a host had to say.
 enum Called {
@@ -117,16 +121,19 @@ fn enter_later(runtime: &Arc<Inner>, id: SessionId, greeting: Greeting) {
 }
 
 /// Enters the sessions whose hosts are gone, and ends what they left running.
-async fn enter_lost(runtime: &Inner, answered: &HashSet<SessionId>) {
+async fn enter_lost(runtime: &Arc<Inner>, answered: &HashSet<SessionId>) {
     let mut lost = Vec::new();
     for id in ids_in(&runtime.config.state_dir.join("sessions"), "") {
         let places = runtime.places(id);
         if answered.contains(&id) || places.socket.exists() {
             continue;
         }
-        let Some(info) = remains::last_info(&places).filter(|info| info.session_id == id) else { continue };
+        let info = remains::final_info(&places).await;
+        let Some(info) = info.filter(|info| info.session_id == id) else { continue };
         if is_host(info.host_pid, &runtime.config) {
-            tracing::warn!(session = %id, host_pid = info.host_pid, "a host lives without its socket: left alone");
+            if !reach_late(runtime, id).await {
+                tracing::warn!(session = %id, host_pid = info.host_pid, "a host lives without its socket: left alone");
+            }
         } else {
             tracing::info!(session = %id, "a session is lost: its host is gone");
             runtime.registry.enter_past(info, End::Lost);
@@ -134,6 +141,19 @@ async fn enter_lost(runtime: &Inner, answered: &HashSet<SessionId>) {
         }
     }
     orphans::end(lost).await;
+}
+
+/// A host that has just lost its daemon makes its socket again if that was removed.
+async fn reach_late(runtime: &Arc<Inner>, id: SessionId) -> bool {
+    let socket = runtime.places(id).socket;
+    let begun = Instant::now();
+    while !socket.exists() {
+        if begun.elapsed() > PATIENCE {
+            return false;
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    adopt_after_all(runtime, id).await
 }
 
 async fn call(socket: &Path) -> Called {
@@ -188,13 +208,20 @@ fn clear_old(runtime: &Inner) {
 pub(crate) fn clear(runtime: &Inner, unused: Duration) {
     for id in ids_in(&runtime.config.state_dir.join("sessions"), "") {
         let places = runtime.places(id);
-        let used = places.state_dir.metadata().and_then(|meta| meta.modified()).ok();
-        let age = used.map(|used| SystemTime::now().duration_since(used).unwrap_or_default());
-        if !places.socket.exists() && age.is_some_and(|age| age >= unused) {
+        if !places.socket.exists() && unused_for(&places).is_some_and(|age| age >= unused) {
             places.remove_all();
             tracing::info!(session = %id, "what was left of a session was removed");
         }
     }
+}
+
+/// By what the session wrote last or, if that cannot be read, by the time of its directory.
+fn unused_for(places: &Places) -> Option<Duration> {
+    if let Some(written) = remains::last_written(places) {
+        return Some(written.age(&Moment::now()));
+    }
+    let used = places.state_dir.metadata().and_then(|meta| meta.modified()).ok()?;
+    Some(SystemTime::now().duration_since(used).unwrap_or_default())
 }
 
 /// The session ids among the names in a directory.

@@ -34,6 +34,8 @@ pub struct Config {
     pub home_dir: PathBuf,
     /// Told to sessions as `TRL_SOCKET_PATH`, so that a `trl` inside one finds its daemon.
     pub socket: Option<PathBuf>,
+    /// How many files a session's processes may have open, where the daemon has given itself more.
+    pub open_files: Option<u64>,
     pub max_sessions: usize,
     pub default_timeout_s: f64,
     pub max_output_bytes: u64,
@@ -64,6 +66,7 @@ impl Config {
             working_dir: PathBuf::from("/"),
             home_dir: PathBuf::from("/"),
             socket: None,
+            open_files: None,
             max_sessions: limits::DEFAULT_MAX_SESSIONS,
             default_timeout_s: limits::DEFAULT_TIMEOUT_S,
             max_output_bytes: limits::DEFAULT_MAX_OUTPUT_BYTES,

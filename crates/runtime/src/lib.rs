@@ -7,6 +7,7 @@
 //! listeners nor terminals, and reads neither the environment nor a home directory.
 
 mod adoption;
+mod aside;
 mod birth;
 mod bonds;
 mod caller;

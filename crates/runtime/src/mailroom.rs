@@ -14,6 +14,7 @@ use trl_mail::{Mail, MailConfig, MailError};
 use trl_protocol::Fault;
 use trl_protocol::agent::Mode;
 
+use crate::aside::aside;
 use crate::private_dir::make_private;
 
 /// A daemon that nobody asks about mail has no store, no thread and no lock.
@@ -51,9 +52,9 @@ impl Mailroom {
         let (dir, program, mode) = (self.dir.clone(), self.program.clone(), self.mode);
         let relay = self.relay.clone();
         // Opening waits for the disk, and sessions must not wait with it.
-        let opened = tokio::task::spawn_blocking(move || open_in(&dir, program, mode, relay)).await;
+        let opened = aside(move || open_in(&dir, program, mode, relay)).await;
         let mail =
-            Arc::new(opened.map_err(|error| Fault::internal(format!("mail cannot be opened: {error}")))??);
+            Arc::new(opened.map_err(|error| Fault::refused_by_system("mail cannot be opened", &error))??);
         tracing::info!("mail is open");
         *open = Some(Arc::clone(&mail));
         Ok(mail)

@@ -11,6 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 use trl_protocol::SessionId;
 
+use crate::aside::aside;
+
 /// Processes that fork faster than they can be listed are met again in the next round.
 const ROUNDS: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -20,8 +22,13 @@ pub(crate) async fn end(sessions: Vec<SessionId>) {
     if sessions.is_empty() {
         return;
     }
-    let ended = tokio::task::spawn_blocking(move || end_blocking(&sessions)).await;
-    if let Ok(count @ 1..) = ended {
+    let all = sessions.clone();
+    let ended = match aside(move || end_blocking(&all)).await {
+        Ok(ended) => ended,
+        // What is left running takes a place that is needed: better to wait for it here.
+        Err(_) => end_blocking(&sessions),
+    };
+    if let count @ 1.. = ended {
         tracing::warn!(count, "processes of lost sessions were ended");
     }
 }

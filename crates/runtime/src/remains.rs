@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use trl_journal::{Journal, KeptExec, SessionFile, recover};
+use trl_journal::{Journal, KeptExec, Moment, SessionFile, Since, recover};
 use trl_protocol::exec::{ExecInfo, Outcome, Stream};
 use trl_protocol::session::SessionInfo;
 use trl_protocol::wire::SessionSpec;
 use trl_protocol::{Code, ExecId, Fault, SessionId};
 
+use crate::aside::aside;
 use crate::link::End;
 use crate::output::Range;
 use crate::registry::Found;
@@ -56,6 +57,24 @@ pub(crate) fn last_info(places: &Places) -> Option<SessionInfo> {
     Some(file.info)
 }
 
+/// The same of a session whose host is gone: with the commands that came after it told.
+pub(crate) async fn final_info(places: &Places) -> Option<SessionInfo> {
+    let dir = places.state_dir.clone();
+    let read = aside(move || {
+        let file: SessionFile<Since> = SessionFile::read(&dir).ok()?;
+        let later = recover::read(&dir).map_or(0, |(_, kept)| file.state.commands(&kept));
+        Some(SessionInfo { command_count: file.info.command_count + later, ..file.info })
+    });
+    // Without a thread for it, what was told last must do.
+    read.await.unwrap_or_else(|_| last_info(places))
+}
+
+/// When it did so.
+pub(crate) fn last_written(places: &Places) -> Option<Moment> {
+    let file: SessionFile = SessionFile::read(&places.state_dir).ok()?;
+    file.written
+}
+
 /// What a new host needs to go on with the session.
 pub(crate) fn spec(id: SessionId, places: &Places) -> Result<SessionSpec, Fault> {
     let read: io::Result<SessionFile> = SessionFile::read(&places.state_dir);
@@ -71,12 +90,13 @@ pub(crate) fn spec(id: SessionId, places: &Places) -> Result<SessionSpec, Fault>
 impl Remains {
     async fn open(info: SessionInfo, places: Places) -> Result<Remains, Fault> {
         let session = info.session_id;
-        let read = tokio::task::spawn_blocking(move || recover::read(&places.state_dir));
-        let (journal, execs) =
-            read.await.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| {
-                let message = format!("session {session} is lost, and its output cannot be read: {error}");
-                Fault::new(Code::ExecNotFound, message)
-            })?;
+        let read = aside(move || recover::read(&places.state_dir)).await.map_err(|error| {
+            Fault::refused_by_system("what a lost session left cannot be read now", &error)
+        })?;
+        let (journal, execs) = read.map_err(|error| {
+            let message = format!("session {session} is lost, and its output cannot be read: {error}");
+            Fault::new(Code::ExecNotFound, message)
+        })?;
         Ok(Remains { session, working_dir: info.working_dir, journal, execs })
     }
 

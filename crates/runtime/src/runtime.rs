@@ -344,7 +344,7 @@ impl Inner {
                     orphans::end(vec![id]).await;
                 }
                 adoption::remove_if_dead(&session.places).await;
-                info = remains::last_info(&session.places).unwrap_or(info);
+                info = remains::final_info(&session.places).await.unwrap_or(info);
             }
             End::Foreign { reason } => tracing::warn!(session = %id, reason, "a host was left alone"),
         }

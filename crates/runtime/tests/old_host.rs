@@ -137,6 +137,7 @@ fn spec() -> SessionSpec {
         state_dir: String::new(),
         socket: String::new(),
         resume: false,
+        open_files: None,
     }
 }
 

@@ -16,11 +16,12 @@ pub(crate) async fn perform<S: EventSink>(
     events: &mut S,
 ) -> Result<SubscriptionOver, Fault> {
     let feed = &runtime.feed;
-    let mut seq = params.from.unwrap_or_else(|| feed.next());
+    // A number that was never given comes from before the machine's clock was set back.
+    let mut seq = params.from.map_or(feed.next(), |from| from.min(feed.next()));
     let wanted = |topic| params.topics.as_ref().is_none_or(|topics| topics.contains(&topic));
     runtime.watch_all();
     let mut told = 0;
-    let mut sent = events.send(Event::Subscribed { next: seq.min(feed.next()) }).await;
+    let mut sent = events.send(Event::Subscribed { next: seq }).await;
     loop {
         if let Err(Gone) = sent {
             return Err(Fault::internal("the client is gone"));

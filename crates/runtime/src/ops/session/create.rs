@@ -121,6 +121,7 @@ impl Plan {
             state_dir: as_text(&places.state_dir)?,
             socket: as_text(&places.socket)?,
             resume: false,
+            open_files: runtime.config.open_files,
         })
     }
 
@@ -157,11 +158,12 @@ async fn make(runtime: Arc<Inner>, plan: Plan, reservation: Reservation) -> Resu
     let spec = plan.into_spec(&runtime, id, &places)?;
     // Somebody may have removed the directories above meanwhile.
     for dir in [Some(&*places.state_dir), places.socket.parent()].into_iter().flatten() {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(dir)
-            .map_err(|error| Fault::refused_by_system(dir.display(), &error))?;
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| {
+            let what = format!("the directory {} is gone and cannot be made again", dir.display());
+            let fault = Fault::refused_for_now(what, &error);
+            let remedy = "make it, or what it lies in, or start the daemon with another (TRL_HOME)";
+            Fault { message: format!("{}; {remedy}", fault.message).into(), ..fault }
+        })?;
     }
     match birth::of_session(&runtime, spec, reservation).await {
         Ok(session) => {
