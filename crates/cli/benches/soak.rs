@@ -20,12 +20,14 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use load::{Scale, Seen, Usage, pss};
+use load::{Rate, Scale, Seen, Usage};
 use trl_testkit::{Daemon, Dice};
 
 const USAGE: &str = "usage: cargo bench -p trl --bench soak -- [--minutes N] [--quick]";
-const FULL: Scale = Scale { sessions: 500, busy: 64, commands: 100_000, connections: 4000, kills: 200 };
-const QUICK: Scale = Scale { sessions: 100, busy: 16, commands: 4000, connections: 800, kills: 20 };
+const FULL: Scale =
+    Scale { sessions: 500, busy: 64, commands: 100_000, connections: 4000, kills: 200, creators: 4 };
+const QUICK: Scale =
+    Scale { sessions: 100, busy: 16, commands: 4000, connections: 800, kills: 20, creators: 2 };
 
 fn main() -> ExitCode {
     let (mut minutes, mut scale) = (0, FULL);
@@ -47,7 +49,7 @@ fn main() -> ExitCode {
         .start();
     let mut dice = Dice::from_environment();
     println!("TESTKIT_SEED={} {scale:?}", dice.seed());
-    let idle = pss(daemon.pid());
+    let idle = Usage::of(&daemon);
     let mut round = 0;
     loop {
         round += 1;
@@ -56,7 +58,7 @@ fn main() -> ExitCode {
         load::connections(&daemon, scale);
         let after = Usage::of(&daemon);
         load::kills(&mut daemon, scale, &mut dice);
-        tell(round, idle, &after, seen, scale);
+        tell(round, &idle, &after, seen, scale);
         if Instant::now() >= end {
             return ExitCode::SUCCESS;
         }
@@ -68,26 +70,37 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-fn tell(round: usize, idle: u64, after: &Usage, mut seen: Seen, scale: Scale) {
+fn tell(round: usize, idle: &Usage, after: &Usage, seen: Seen, scale: Scale) {
     let megabytes = |bytes: u64| bytes as f64 / 1e6;
     println!("round {round}");
-    println!("  idle session (keeper, host, shell), PSS: {:.2} MB", megabytes(seen.idle_session));
+    let [keeper, host, shell] = seen.idle_session.map(megabytes);
     println!(
-        "  daemon, PSS: {:.2} MB at first, {:.2} MB with {} sessions, {:.2} MB after them",
-        megabytes(idle),
+        "  idle session, PSS: keeper {keeper:.2} + host {host:.2} + shell {shell:.2} = {:.2} MB",
+        keeper + host + shell
+    );
+    println!(
+        "  daemon, PSS: {:.1} MB at first, {:.1} MB with {} sessions, {:.1} MB after them",
+        megabytes(idle.pss),
         megabytes(seen.daemon_with_all),
         scale.sessions,
-        megabytes(after.memory)
+        megabytes(after.pss)
     );
-    for (name, times, took) in [
-        (format!("{} sessions of {}", scale.busy, scale.sessions), &mut seen.spread, seen.spread_took),
-        ("1 session".to_owned(), &mut seen.single, seen.single_took),
-    ] {
+    println!(
+        "  daemon, without what is mapped from files: {:.1} MB at first, {:.1} MB after them",
+        megabytes(idle.own_memory),
+        megabytes(after.own_memory)
+    );
+    println!(
+        "  daemon, descriptors: {} at first, {} with {} sessions, {} after them; files of sessions after them: {}",
+        idle.descriptors, seen.descriptors_with_all, scale.sessions, after.descriptors, after.session_files
+    );
+    for Rate { sessions, mut times, took } in seen.rates {
         times.sort_unstable();
         let percentile = |percent: usize| times[(times.len() - 1) * percent / 100];
         println!(
-            "  {} commands through {name}: {:.0} /s, p50 {:?}, p99 {:?}",
+            "  {} commands through {sessions} of {} sessions: {:.0} /s, p50 {:.2?}, p99 {:.2?}",
             times.len(),
+            scale.sessions,
             times.len() as f64 / took.as_secs_f64(),
             percentile(50),
             percentile(99)

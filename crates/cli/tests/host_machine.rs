@@ -7,7 +7,9 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use trl_testkit::{Daemon, Session, Shell, daemon, in_each_shell, process, trl};
+use trl_testkit::{
+    Connection, Daemon, GUARD, Session, Shell, daemon, in_each_shell, process, trl, wait_until,
+};
 
 /// A mount of its own needs leave; where there is none, the visible word is all that is tested.
 fn may_mount() -> bool {
@@ -122,8 +124,36 @@ fn directories_that_vanish_are_made_again(shell: Shell) {
     daemon.restart();
     next.connection = daemon.connect();
     next.keeps_state();
-    // Nobody can reach the first one any more: its address is gone. It ends with its time.
-    daemon.keep_sessions();
+    session.connection = daemon.connect();
+    session.keeps_state();
+}
+
+/// Whoever tidies up `/run` or `/tmp` takes the socket, its lock and the hosts' sockets.
+fn a_removed_socket_is_made_again(shell: Shell) {
+    let mut daemon = daemon!();
+    let mut session = daemon.session(shell);
+    session.put_state();
+    let shells = session.pid();
+    for _ in 0..2 {
+        let socket = daemon.socket();
+        for gone in [socket.with_extension("sock.lock"), socket.clone()] {
+            fs::remove_file(gone).unwrap_or_default();
+        }
+        fs::remove_dir_all(daemon.home().join("run")).unwrap_or_default();
+        wait_until("new clients are served", GUARD, || Connection::open(&socket).is_ok());
+        let mut next = daemon.session(shell);
+        next.put_state();
+        // Nobody else can have the place.
+        let second = daemon.trl(&["serve"]);
+        assert!(!second.status.success(), "{second:?}");
+        daemon.restart();
+        next.connection = daemon.connect();
+        next.keeps_state();
+        next.destroy();
+        session.connection = daemon.connect();
+        session.keeps_state();
+        assert_eq!(session.pid(), shells);
+    }
 }
 
 fn a_shell_that_cannot_be_started_is_told_and_comes_back(shell: Shell) {
@@ -155,5 +185,6 @@ in_each_shell!(
     a_full_disk_costs_only_kept_output,
     a_read_only_disk_costs_only_kept_output,
     directories_that_vanish_are_made_again,
+    a_removed_socket_is_made_again,
     a_shell_that_cannot_be_started_is_told_and_comes_back,
 );

@@ -1,7 +1,11 @@
 //! Limits that protect: each refusal says which one it was and how to get more.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
-use trl_testkit::{Daemon, GUARD, Session, Shell, daemon, process, trl, wait_until};
+use trl_testkit::process::Signal;
+use trl_testkit::{Connection, Daemon, GUARD, Session, Shell, daemon, process, trl, wait_until};
 
 /// A refusal must have this code and name all of these.
 #[track_caller]
@@ -49,6 +53,67 @@ fn commands_of_a_session() {
         "SESSION_LIMIT_EXCEEDED",
         &["2", "limits.max_commands"],
     );
+}
+
+#[test]
+fn requests_that_wait_for_a_session() {
+    const EACH: usize = 1024;
+    let daemon = daemon!();
+    let mut session = daemon.session(Shell::Bash);
+    let exec_id = session.run("true").exec_id;
+    let host = session.host_pid();
+    process::signal(host, Signal::STOP);
+    let refusals = AtomicUsize::new(0);
+    let ask = || {
+        let mut connection = daemon.connect();
+        for _ in 0..EACH {
+            connection.begin("exec.info", json!({"exec_id": exec_id}));
+        }
+        let mut answers = 0;
+        for _ in 0..EACH {
+            let line = connection.next_line().unwrap_or_default();
+            match line["error"]["code"].as_str() {
+                None => answers += 1,
+                Some(_) => {
+                    refused(Err(line["error"].clone()), "RESOURCE_PRESSURE", &["4096", "another session"]);
+                    refusals.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        answers
+    };
+    let answers: usize = std::thread::scope(|scope| {
+        let crowd: Vec<_> = (0..5).map(|_| scope.spawn(ask)).collect();
+        wait_until("what is too much is refused", GUARD, || refusals.load(Ordering::Relaxed) == EACH);
+        process::signal(host, Signal::CONT);
+        crowd.into_iter().map(|client| client.join().unwrap_or_default()).sum()
+    });
+    assert_eq!((answers, refusals.into_inner()), (4096, EACH));
+    session.survives();
+}
+
+#[test]
+fn clients_at_a_time() {
+    const MOST: u64 = 1024;
+    let open_files = getrlimit(Resource::Nofile);
+    // As many as the test itself has at hand; the daemon sees to itself.
+    assert_eq!(setrlimit(Resource::Nofile, Rlimit { current: open_files.maximum, ..open_files }), Ok(()));
+    let daemon = daemon!();
+    let mut session = daemon.session(Shell::Bash);
+    let mut crowd: Vec<Connection> = (1..MOST).map(|_| daemon.connect()).collect();
+    wait_until("all of them are served", GUARD, || {
+        session.connection.ok("system.stats", json!({}))["connections"] == MOST
+    });
+    // One more is told so, after a while; those that are there go on.
+    let line = daemon.connect().next_line().unwrap_or_default();
+    refused(Err(line["error"].clone()), "RESOURCE_PRESSURE", &["1024", "close some"]);
+    session.survives();
+    // One that waits is served as soon as there is room.
+    let mut late = daemon.connect();
+    late.begin("system.ping", json!({}));
+    crowd.pop();
+    assert!(late.next_line().unwrap_or_default()["data"].is_object());
+    session.survives();
 }
 
 #[test]

@@ -208,6 +208,15 @@ fn too_few_descriptors_are_told_and_survived() {
 }
 
 #[test]
+fn a_daemon_takes_the_descriptors_it_may_have_and_its_sessions_the_usual() {
+    let daemon = after("ulimit -Sn 48");
+    let mut sessions: Vec<_> = (0..20).map(|_| daemon.session(Shell::Sh)).collect();
+    for session in &mut sessions {
+        assert_eq!(session.ok("ulimit -Sn; ulimit -Hn | grep -v '^48$' | wc -l"), "48\n1\n");
+    }
+}
+
+#[test]
 fn a_crowd_beyond_the_descriptors_does_not_stop_the_daemon() {
     let daemon = after("ulimit -n 48");
     let mut session = daemon.session(Shell::Bash);

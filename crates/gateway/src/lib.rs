@@ -14,6 +14,7 @@ mod request_line;
 mod serve;
 mod stdio;
 mod unix;
+mod vigil;
 mod within;
 mod written;
 

@@ -1,4 +1,7 @@
 //! A lock file that says who holds it, and is free as soon as its holder is gone.
+//!
+//! A child has what its parent has open until it runs a program of its own. If the holder is
+//! killed at that very moment, its lock outlives it by as long; who comes next waits for that.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
@@ -7,9 +10,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::process::Pid;
+use tokio::time::Instant;
 
 /// How long a daemon that ends may take with its sessions.
 const PATIENCE: Duration = Duration::from_secs(25);
+/// Before looking again at a lock whose holder is dead: the file may have a new one any time,
+/// so a wait for the lock alone could be for somebody who is to stay.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const ENDING: &str = "ending";
 
 #[derive(Debug, thiserror::Error)]
@@ -25,14 +33,22 @@ pub(crate) enum LockError {
 pub(crate) struct Lock {
     path: PathBuf,
     file: File,
+    /// Whoever had it last did not get to remove it.
+    pub(crate) was_left: bool,
 }
 
 impl Lock {
-    /// Takes the lock. If its holder says that it is about to end, waits for that.
+    /// Takes the lock. If its holder says that it is about to end, or is dead, waits for that.
     pub(crate) async fn take(path: &Path) -> Result<Lock, LockError> {
-        let held = match Lock::try_take(path, FlockOperation::NonBlockingLockExclusive) {
-            Err(LockError::Held { pid, ending: true }) => LockError::Held { pid, ending: true },
-            other => return other,
+        let begun = Instant::now();
+        let held = loop {
+            match Lock::try_take(path, FlockOperation::NonBlockingLockExclusive) {
+                Err(LockError::Held { pid, ending: true }) => break LockError::Held { pid, ending: true },
+                Err(LockError::Held { pid: Some(pid), .. }) if is_dead(pid) && begun.elapsed() < PATIENCE => {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+                other => return other,
+            }
         };
         let path = path.to_owned();
         let waiting =
@@ -60,11 +76,17 @@ impl Lock {
             }
             // Its last holder may have removed it between our open and our lock.
             if is_at(&file, path)? {
-                let lock = Lock { path: path.to_owned(), file };
+                let was_left = file.metadata()?.len() > 0;
+                let lock = Lock { path: path.to_owned(), file, was_left };
                 lock.say(&std::process::id().to_string())?;
                 return Ok(lock);
             }
         }
+    }
+
+    /// Whether the file that others look at is still the one that is held.
+    pub(crate) fn is_there(&self) -> bool {
+        is_at(&self.file, &self.path).unwrap_or(false)
     }
 
     /// Tells who comes next that waiting is worth while.
@@ -88,9 +110,21 @@ fn held(file: &mut File) -> io::Result<LockError> {
     Ok(LockError::Held { pid, ending: words.next() == Some(ENDING) })
 }
 
+/// Nobody, or one that has ended and that nobody has asked for its status yet.
+pub(crate) fn is_dead(pid: u32) -> bool {
+    let Some(known) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
+    if rustix::process::test_kill_process(known) == Err(rustix::io::Errno::SRCH) {
+        return true;
+    }
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name before it may have brackets of its own.
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    matches!(state, Some('Z' | 'X'))
+}
+
 impl Drop for Lock {
     fn drop(&mut self) {
-        if is_at(&self.file, &self.path).unwrap_or(false)
+        if self.is_there()
             && let Err(error) = fs::remove_file(&self.path)
         {
             tracing::warn!(path = %self.path.display(), %error, "a lock file could not be removed");
@@ -109,6 +143,8 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::{WaitId, WaitIdOptions};
+
     use super::*;
 
     #[tokio::test]
@@ -117,12 +153,13 @@ mod tests {
         let path = dir.path().join("x.lock");
         fs::write(&path, "99999999 left by a crash").unwrap();
         let lock = Lock::take(&path).await.unwrap();
+        assert!(lock.was_left);
         let held = Lock::take(&path).await.unwrap_err();
         let me = std::process::id();
         assert!(matches!(held, LockError::Held { pid: Some(pid), ending: false } if pid == me), "{held:?}");
         drop(lock);
         assert!(!path.exists());
-        drop(Lock::take(&path).await.unwrap());
+        assert!(!Lock::take(&path).await.unwrap().was_left);
     }
 
     #[tokio::test]
@@ -140,6 +177,31 @@ mod tests {
         drop(lock);
         let lock = next.await.unwrap().unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap().trim(), std::process::id().to_string());
+        drop(lock);
+    }
+
+    #[tokio::test]
+    async fn the_next_waits_for_what_the_child_of_a_dead_one_holds() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.lock");
+        // Not waited for, so that nobody else gets its pid.
+        let mut dead = std::process::Command::new("true").spawn().unwrap();
+        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        rustix::process::waitid(WaitId::Pid(Pid::from_child(&dead)), ended).unwrap();
+        let held = File::create(&path).unwrap();
+        flock(&held, FlockOperation::LockExclusive).unwrap();
+        fs::write(&path, format!("{}\n", dead.id())).unwrap();
+        let next = tokio::spawn({
+            let path = path.clone();
+            async move { Lock::take(&path).await }
+        });
+        tokio::time::sleep(4 * LOOK_AGAIN).await;
+        assert!(!next.is_finished());
+        drop(held);
+        let lock = next.await.unwrap().unwrap();
+        assert!(is_dead(dead.id()) && !is_dead(std::process::id()));
+        dead.wait().unwrap();
+        assert!(is_dead(dead.id()));
         drop(lock);
     }
 }

@@ -106,7 +106,10 @@ pub async fn serve(
     let keep_sessions = config.keep_sessions;
     let dirs = [config.runtime_dir.clone(), config.state_dir.clone()];
     let runtime = Runtime::start(config).await?;
-    let listener = claim.map(Claim::listen).transpose()?;
+    let mut listener = match claim {
+        Some(claim) => Some(claim.listen().await?),
+        None => None,
+    };
     if let Some(ready) = gateway.on_ready {
         ready(address);
     }
@@ -135,7 +138,7 @@ pub async fn serve(
         () = shutdown => {}
         _ = runtime.stop_requested() => {}
         () = stdio_over => {}
-        () = accept(listener.as_ref(), &runtime, &connections, &watched) => {}
+        () = accept(listener.as_mut(), &runtime, &connections, &watched) => {}
         () = if_any(web) => {}
     }
     runtime.refuse(Stop { keep_sessions });
@@ -165,9 +168,10 @@ async fn claim(gateway: &mut GatewayConfig) -> Result<(Option<Claim>, Option<htt
             Err(error) => return Err(error.into()),
         },
     };
+    let patience = claim.as_ref().map(Claim::patience).unwrap_or_default();
     let web = match gateway.http.take() {
         None => None,
-        Some(config) => match http::Listener::bind(config).await {
+        Some(config) => match http::Listener::bind(config, patience).await {
             Ok(web) => Some(web),
             Err(error) if gateway.http_if_possible => {
                 tracing::warn!("{error}; going on without");
@@ -188,7 +192,7 @@ async fn if_any(serving: Option<impl Future<Output = ()>>) {
 }
 
 async fn accept(
-    listener: Option<&Listener>,
+    listener: Option<&mut Listener>,
     runtime: &Runtime,
     connections: &Arc<Semaphore>,
     phase: &watch::Receiver<Phase>,

@@ -13,21 +13,34 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::Instant;
 use trl_protocol::{Code, Fault};
-use trl_runtime::{Runtime, quiet_stream};
+use trl_runtime::{Runtime, Stop, quiet_stream};
 
 use crate::connection::{Connection, Phase};
 use crate::lock::{Lock, LockError};
+use crate::vigil::Vigil;
 use crate::written;
 
-/// Connections served at a time; more wait to be accepted.
+/// Connections served at a time.
 pub(crate) const MAX_CONNECTIONS: u32 = 1024;
+/// Connections that wait for one of these to close; more wait in the kernel, unseen.
+const WAITING_ROOM: usize = 1024;
+/// How long they wait before they are told that there are too many.
+const WAIT: Duration = Duration::from_secs(5);
 const BACKLOG: u32 = 1024;
 /// Room in the kernel for one client: large writes, few wake-ups.
 const SEND_BUFFER: usize = 512 * 1024;
 /// Before accepting again when the process is out of descriptors: nothing tells when one is free.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
+
+/// Between two tries to make a removed socket again: nothing tells when its directory can be made.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// How long the socket of a daemon that was killed may take connections after its lock is free:
+/// the kernel closes one after the other.
+pub(crate) const LAST_HOLDER: Duration = Duration::from_secs(2);
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// How long a client of another user may take to say something.
 const TURN_AWAY: Duration = Duration::from_secs(1);
@@ -65,24 +78,37 @@ impl Claim {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             Ok(_) | Err(_) => {}
         }
-        let mut lock_path = path.as_os_str().to_owned();
-        lock_path.push(".lock");
-        let lock = Lock::take(Path::new(&lock_path)).await.map_err(|error| match error {
-            LockError::Held { pid, .. } => SocketError::Taken { path: path.to_owned(), pid },
-            LockError::Io(error) => SocketError::Io { path: PathBuf::from(&lock_path), error },
-        })?;
-        Ok(Claim { path: path.to_owned(), lock })
+        Ok(Claim { path: path.to_owned(), lock: lock(path).await? })
+    }
+
+    /// How long what the last daemon here had may still be taken.
+    pub(crate) fn patience(&self) -> Duration {
+        if self.lock.was_left { LAST_HOLDER } else { Duration::ZERO }
     }
 
     /// Listens there. What a dead daemon left is removed; what somebody serves is not.
-    pub(crate) fn listen(self) -> Result<Listener, SocketError> {
+    pub(crate) async fn listen(self) -> Result<Listener, SocketError> {
+        let open = self.open().await?;
+        Ok(Listener { open, claim: self })
+    }
+
+    async fn open(&self) -> Result<Open, SocketError> {
         let failed = |error| SocketError::Io { path: self.path.clone(), error };
-        if self.path.symlink_metadata().is_ok() {
-            match std::os::unix::net::UnixStream::connect(&self.path) {
-                Ok(_) => return Err(SocketError::Taken { path: self.path.clone(), pid: None }),
+        let begun = Instant::now();
+        while self.path.symlink_metadata().is_ok() {
+            match UnixStream::connect(&self.path).await {
+                // Who held the lock before us is just being taken apart by the kernel, or serves without one.
+                Ok(_) if begun.elapsed() < LAST_HOLDER => tokio::time::sleep(LOOK_AGAIN).await,
+                Ok(other) => {
+                    let pid = other.peer_cred().ok().and_then(|peer| peer.pid());
+                    let pid = pid.and_then(|pid| u32::try_from(pid).ok());
+                    return Err(SocketError::Taken { path: self.path.clone(), pid });
+                }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                     fs::remove_file(&self.path).map_err(failed)?;
                 }
+                // It closed while we waited for it to accept.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
                 Err(error) => return Err(failed(error)),
             }
         }
@@ -93,7 +119,7 @@ impl Claim {
         let listening = closed.and_then(|()| socket.listen(BACKLOG));
         let bound = self.path.metadata().map(|meta| (meta.dev(), meta.ino()));
         match (listening, bound) {
-            (Ok(listener), Ok(bound)) => Ok(Listener { listener, bound, claim: self }),
+            (Ok(listener), Ok(bound)) => Ok(Open { listener, bound, vigil: Vigil::over(&self.path).ok() }),
             (Err(error), _) | (_, Err(error)) => {
                 // Nothing of ours may stay; the first error is the one to tell.
                 let _ = fs::remove_file(&self.path);
@@ -101,6 +127,15 @@ impl Claim {
             }
         }
     }
+}
+
+async fn lock(path: &Path) -> Result<Lock, SocketError> {
+    let mut lock_path = path.as_os_str().to_owned();
+    lock_path.push(".lock");
+    Lock::take(Path::new(&lock_path)).await.map_err(|error| match error {
+        LockError::Held { pid, .. } => SocketError::Taken { path: path.to_owned(), pid },
+        LockError::Io(error) => SocketError::Io { path: PathBuf::from(&lock_path), error },
+    })
 }
 
 /// A missing directory is made for us alone. One that is there may be anybody's as
@@ -125,18 +160,32 @@ fn prepare_directory(path: &Path) -> Result<(), SocketError> {
 /// A socket that accepts.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    listener: UnixListener,
-    bound: (u64, u64),
+    open: Open,
     claim: Claim,
+}
+
+#[derive(Debug)]
+struct Open {
+    listener: UnixListener,
+    /// Device and inode of its name.
+    bound: (u64, u64),
+    /// None where there are too many of them already: then nobody tells that the name is gone.
+    vigil: Option<Vigil>,
+}
+
+impl Open {
+    fn is_at(&self, path: &Path) -> bool {
+        path.symlink_metadata().is_ok_and(|meta| (meta.dev(), meta.ino()) == self.bound)
+    }
 }
 
 impl Listener {
     /// Stops listening and removes the socket, but nothing that took its place. The
     /// path stays ours until the claim is dropped: a next daemon waits for that.
     pub(crate) fn close(self) -> Claim {
-        let Listener { listener, bound, claim } = self;
-        drop(listener);
-        let is_ours = claim.path.symlink_metadata().is_ok_and(|meta| (meta.dev(), meta.ino()) == bound);
+        let Listener { open, claim } = self;
+        let is_ours = open.is_at(&claim.path);
+        drop(open);
         if is_ours && let Err(error) = fs::remove_file(&claim.path) {
             tracing::warn!(path = %claim.path.display(), %error, "the socket could not be removed");
         }
@@ -144,15 +193,69 @@ impl Listener {
         claim
     }
 
-    /// Accepts for ever. Each connection holds one permit while it lasts.
+    /// Resolves when our name is gone, and nobody can find us any more.
+    async fn removed(&self) {
+        while self.open.is_at(&self.claim.path) {
+            match &self.open.vigil {
+                Some(vigil) => vigil.stirred().await,
+                None => return std::future::pending().await,
+            }
+        }
+    }
+
+    /// Listens at the same place again, as soon as that can be done. If another daemon does so
+    /// by now, the sessions are left to it.
+    async fn come_back(&mut self, runtime: &Runtime) {
+        let path = self.claim.path.clone();
+        tracing::warn!(path = %path.display(), "the socket was removed; it is made again");
+        let mut told = false;
+        loop {
+            match self.listen_again(&path).await {
+                Ok(()) => return,
+                Err(error @ SocketError::Taken { .. }) => {
+                    tracing::error!("{error}; this one ends and leaves its sessions");
+                    runtime.refuse(Stop { keep_sessions: true });
+                    return std::future::pending().await;
+                }
+                Err(error) if !told => {
+                    told = true;
+                    tracing::error!("{error}; nobody new can connect; this daemon tries again every second");
+                }
+                Err(_) => {}
+            }
+            tokio::time::sleep(TRY_AGAIN).await;
+        }
+    }
+
+    async fn listen_again(&mut self, path: &Path) -> Result<(), SocketError> {
+        prepare_directory(path)?;
+        if !self.claim.lock.is_there() {
+            self.claim.lock = lock(path).await?;
+        }
+        if path.symlink_metadata().is_ok_and(|meta| !meta.file_type().is_socket()) {
+            return Err(SocketError::NoSocket { path: path.to_owned() });
+        }
+        self.open = self.claim.open().await?;
+        Ok(())
+    }
+
+    /// Accepts for ever. Each connection holds one permit while it lasts, and waits for one a while.
     pub(crate) async fn accept_all(
-        &self,
+        &mut self,
         runtime: &Runtime,
         permits: &Arc<Semaphore>,
         phase: &watch::Receiver<Phase>,
     ) {
-        while let Ok(permit) = Arc::clone(permits).acquire_owned().await {
-            let stream = match self.listener.accept().await {
+        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS as usize + WAITING_ROOM));
+        while let Ok(place) = Arc::clone(&room).acquire_owned().await {
+            let accepted = tokio::select! {
+                accepted = self.open.listener.accept() => accepted,
+                () = self.removed() => {
+                    self.come_back(runtime).await;
+                    continue;
+                }
+            };
+            let stream = match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -161,15 +264,35 @@ impl Listener {
                 }
             };
             let friend = check_peer(&stream);
-            let connection = Connection::new(runtime.clone(), phase.clone());
+            let (runtime, phase, permits) = (runtime.clone(), phase.clone(), Arc::clone(permits));
             tokio::spawn(async move {
-                match friend {
-                    Ok(()) => serve(connection, stream).await,
+                let admitted = match friend {
+                    Ok(()) => admit(permits).await,
+                    Err(fault) => Err(fault),
+                };
+                match admitted {
+                    Ok(permit) => {
+                        serve(Connection::new(runtime, phase), stream).await;
+                        drop(permit);
+                    }
                     Err(fault) => turn_away(stream, fault).await,
                 }
-                drop(permit);
+                drop(place);
             });
         }
+    }
+}
+
+async fn admit(permits: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Fault> {
+    match tokio::time::timeout(WAIT, permits.acquire_owned()).await {
+        Ok(Ok(permit)) => Ok(permit),
+        Ok(Err(_)) => Err(Fault::new(Code::ShuttingDown, "the daemon is ending")),
+        Err(_) => Err(Fault::new(
+            Code::ResourcePressure,
+            format!(
+                "{MAX_CONNECTIONS} clients are connected to this daemon, and it serves no more at a time; close some connections, or give other clients a daemon of their own (TRL_HOME)"
+            ),
+        )),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use trl_testkit::process::Signal;
 use trl_testkit::{Connection, Daemon, Dice, process, wait_until};
 
 /// Whatever is waited for comes sooner, even on a machine that is out of breath.
@@ -19,17 +20,26 @@ pub struct Scale {
     pub commands: usize,
     pub connections: usize,
     pub kills: usize,
+    /// Clients that make and end sessions while the daemon is killed.
+    pub creators: usize,
 }
 
-/// What was seen; bytes, and durations of single commands.
+/// What was seen, in bytes where nothing else is said.
 #[derive(Debug, Default)]
 pub struct Seen {
-    pub idle_session: u64,
+    /// Of an idle session: its keeper, its host, its shell.
+    pub idle_session: [u64; 3],
     pub daemon_with_all: u64,
-    pub spread: Vec<Duration>,
-    pub spread_took: Duration,
-    pub single: Vec<Duration>,
-    pub single_took: Duration,
+    pub descriptors_with_all: usize,
+    pub rates: Vec<Rate>,
+}
+
+/// How fast commands went through so many of the sessions at once.
+#[derive(Debug)]
+pub struct Rate {
+    pub sessions: usize,
+    pub times: Vec<Duration>,
+    pub took: Duration,
 }
 
 /// What a daemon uses while it has nothing to do.
@@ -38,7 +48,9 @@ pub struct Usage {
     pub descriptors: usize,
     pub children: usize,
     pub session_files: usize,
-    pub memory: u64,
+    pub pss: u64,
+    /// Without what is mapped from files: the share of that depends on who else has it mapped.
+    pub own_memory: u64,
 }
 
 impl Usage {
@@ -48,7 +60,8 @@ impl Usage {
             descriptors: process::open_descriptors(daemon.pid()),
             children: process::children(daemon.pid()).len(),
             session_files: leftovers.session_files.len(),
-            memory: pss(daemon.pid()),
+            pss: pss(daemon.pid()),
+            own_memory: rollup(daemon.pid(), "Anonymous:"),
         }
     }
 
@@ -66,8 +79,12 @@ impl Usage {
 
 /// The process's own memory and its share of what it shares.
 pub fn pss(pid: i32) -> u64 {
+    rollup(pid, "Pss:")
+}
+
+fn rollup(pid: i32, name: &str) -> u64 {
     let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap_or("0 kB");
+    let line = rollup.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("0 kB");
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0) * 1024
 }
 
@@ -90,16 +107,22 @@ pub fn crowd(daemon: &Daemon, scale: Scale, seen: &mut Seen) {
     let list = connection.ok("session.list", json!({}));
     let rows = list["sessions"].as_array().cloned().unwrap_or_default();
     assert_eq!(rows.len(), scale.sessions);
-    let memory: u64 = rows.iter().flat_map(processes_of).map(pss).sum();
-    seen.idle_session = memory / scale.sessions as u64;
+    let memory = rows
+        .iter()
+        .map(processes_of)
+        .fold([0; 3], |sums, pids| std::array::from_fn(|which| sums[which] + pids[which].map_or(0, pss)));
+    seen.idle_session = memory.map(|sum| sum / scale.sessions as u64);
     seen.daemon_with_all = pss(daemon.pid());
+    seen.descriptors_with_all = process::open_descriptors(daemon.pid());
 
-    let begun = Instant::now();
-    seen.spread = drive(&daemon.socket(), &sessions[..scale.busy], scale.commands / scale.busy);
-    seen.spread_took = begun.elapsed();
-    let begun = Instant::now();
-    seen.single = drive(&daemon.socket(), &sessions[..1], scale.commands);
-    seen.single_took = begun.elapsed();
+    let few = scale.busy.min(8);
+    seen.rates = [(scale.busy, scale.commands), (few, scale.commands / 4), (1, scale.commands)]
+        .map(|(busy, commands)| {
+            let begun = Instant::now();
+            let times = drive(&daemon.socket(), &sessions[..busy], commands / busy);
+            Rate { sessions: busy, times, took: begun.elapsed() }
+        })
+        .into();
     let info = connection.ok("session.info", json!({"session_id": sessions[0]}));
     let host = info["host_pid"].as_i64().unwrap_or_default() as i32;
     assert!(process::open_descriptors(host) < 64, "a host keeps no descriptor of a finished command");
@@ -117,10 +140,10 @@ pub fn crowd(daemon: &Daemon, scale: Scale, seen: &mut Seen) {
 }
 
 /// Keeper, host and shell.
-fn processes_of(row: &Value) -> Vec<i32> {
-    let pid = |name: &str| row[name].as_i64().unwrap_or_default() as i32;
-    let keeper = process::read(pid("host_pid")).map(|host| host.parent);
-    keeper.into_iter().chain([pid("host_pid"), pid("pid")]).collect()
+fn processes_of(row: &Value) -> [Option<i32>; 3] {
+    let pid = |name: &str| row[name].as_i64().map(|pid| pid as i32);
+    let keeper = pid("host_pid").and_then(process::read).map(|host| host.parent);
+    [keeper, pid("host_pid"), pid("pid")]
 }
 
 /// Numbered commands through each session at once; every answer must be the right one.
@@ -184,7 +207,8 @@ pub fn connections(daemon: &Daemon, scale: Scale) {
     before.is_back(daemon, "many connections");
 }
 
-/// The daemon is killed at random moments while commands run; each command runs exactly once.
+/// The daemon is killed at random moments while commands run, sessions come and go, and hosts are
+/// stopped; each command runs exactly once, each session that was told of is there.
 pub fn kills(daemon: &mut Daemon, scale: Scale, dice: &mut Dice) {
     let mut connection = connect(&daemon.socket());
     let sessions: Vec<Value> = (0..scale.busy)
@@ -196,26 +220,96 @@ pub fn kills(daemon: &mut Daemon, scale: Scale, dice: &mut Dice) {
     std::thread::scope(|scope| {
         let workers: Vec<_> =
             sessions.iter().map(|session| scope.spawn(|| count_up(&socket, session, &done, &stop))).collect();
+        let creators: Vec<_> =
+            (0..scale.creators).map(|_| scope.spawn(|| come_and_go(&socket, &stop))).collect();
         for _ in 0..scale.kills {
             let goal = done.load(Ordering::Relaxed) + 1 + dice.roll(3 * scale.busy);
             wait_until("work goes on", LONG, || done.load(Ordering::Relaxed) >= goal);
+            // Now and then a host cannot answer the new daemon at once.
+            let asleep = &sessions[dice.roll(4 * scale.busy) % scale.busy]["host_pid"];
+            let asleep = asleep.as_i64().filter(|_| dice.roll(4) == 0).map(|pid| pid as i32);
+            asleep.inspect(|host| process::signal(*host, Signal::STOP));
             daemon.restart();
+            asleep.inspect(|host| process::signal(*host, Signal::CONT));
         }
         stop.store(1, Ordering::Relaxed);
-        for worker in workers {
+        for worker in workers.into_iter().chain(creators) {
             worker.join().expect("a worker");
         }
     });
     let mut connection = connect(&daemon.socket());
     let list = connection.ok("session.list", json!({}));
     let rows = list["sessions"].as_array().cloned().unwrap_or_default();
-    assert_eq!(rows.len(), sessions.len(), "{list}");
+    let is_known = |row: &&Value| sessions.iter().any(|session| session["session_id"] == row["session_id"]);
+    // Made, but the answer that told of it was cut off.
+    let untold: Vec<&Value> = rows.iter().filter(|row| !is_known(row)).collect();
+    assert!(untold.len() <= scale.kills * scale.creators, "{list}");
+    for row in untold {
+        connection.ok("session.destroy", json!({"session_id": row["session_id"], "force": true}));
+    }
     for session in &sessions {
         let row = rows.iter().find(|row| row["session_id"] == session["session_id"]).expect("it is listed");
         assert_eq!((&row["pid"], &row["restarts"]), (&session["pid"], &json!(0)), "the same shell");
         connection.ok("session.destroy", json!({"session_id": session["session_id"], "force": true}));
     }
     wait_until("only the daemon is left", LONG, || daemon.processes() == [daemon.pid()]);
+}
+
+/// Makes a session, uses it, ends it, until told to stop; a daemon that is killed in between is asked again.
+fn come_and_go(socket: &Path, stop: &AtomicUsize) {
+    let mut connection = None;
+    while stop.load(Ordering::Relaxed) == 0 {
+        // Once only: asked again it would make a second one.
+        let mut open = persist(|| reconnect(&mut connection, socket));
+        let Some(created) = open.try_call("session.create", json!({"shell": "sh"})) else { continue };
+        let created = created.unwrap_or_else(|error| panic!("{error}"));
+        connection = Some(open);
+        let session = json!({"session_id": created["session_id"]});
+        let ran = json!({"session_id": created["session_id"], "command": "echo up"});
+        let ran = call_until_answered(&mut connection, socket, "exec.run", &ran);
+        assert_eq!(ran.unwrap_or_else(|error| panic!("{error}"))["stdout"], "up\n");
+        match call_until_answered(&mut connection, socket, "session.destroy", &session) {
+            Ok(_) => {}
+            // The first request did it, and its answer was cut off.
+            Err(error) => {
+                let over = ["SESSION_NOT_FOUND", "SESSION_TERMINATED"];
+                assert!(over.contains(&error["code"].as_str().unwrap_or_default()), "{error}");
+            }
+        }
+    }
+}
+
+/// The connection that is there, or a new one; None if there is no daemon just now.
+fn reconnect(connection: &mut Option<Connection>, socket: &Path) -> Option<Connection> {
+    connection.take().or_else(|| {
+        let mut open = Connection::open(socket).ok()?;
+        open.set_guard(LONG);
+        Some(open)
+    })
+}
+
+fn persist<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    loop {
+        match attempt() {
+            Some(done) => return done,
+            None => std::thread::park_timeout(Duration::from_millis(1)),
+        }
+    }
+}
+
+/// Sends it again whenever a daemon dies over it.
+fn call_until_answered(
+    connection: &mut Option<Connection>,
+    socket: &Path,
+    method: &str,
+    params: &Value,
+) -> Result<Value, Value> {
+    persist(|| {
+        let mut open = reconnect(connection, socket)?;
+        let answer = open.try_call(method, params.clone())?;
+        *connection = Some(open);
+        Some(answer)
+    })
 }
 
 /// Counts in the shell, each step sent again until it is answered: a step that ran twice, or not
@@ -225,21 +319,7 @@ fn count_up(socket: &Path, session: &Value, done: &AtomicUsize, stop: &AtomicUsi
     for number in 1.. {
         let id = &session["session_id"];
         let run = json!({"session_id": id, "command": "echo $((n+=1))", "run_id": format!("{id}-{number}"), "wait_s": 100});
-        let answer = loop {
-            let open = connection.take().or_else(|| {
-                let mut open = Connection::open(socket).ok()?;
-                open.set_guard(LONG);
-                Some(open)
-            });
-            let Some(mut open) = open else {
-                std::thread::park_timeout(Duration::from_millis(1));
-                continue;
-            };
-            if let Some(answer) = open.try_call("exec.run", run.clone()) {
-                connection = Some(open);
-                break answer;
-            }
-        };
+        let answer = call_until_answered(&mut connection, socket, "exec.run", &run);
         let ran = answer.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(ran["stdout"], format!("{number}\n"), "each ran once");
         done.fetch_add(1, Ordering::Relaxed);

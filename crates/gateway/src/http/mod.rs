@@ -28,6 +28,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 use trl_runtime::Runtime;
@@ -38,6 +39,7 @@ pub(crate) use scope::Scope;
 pub use tls::{TlsError, TlsFiles};
 
 use crate::connection::Phase;
+use crate::unix::LOOK_AGAIN;
 use gate::Gate;
 use origin::Allowed;
 use patience::Patient;
@@ -89,14 +91,23 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    pub(crate) async fn bind(config: HttpConfig) -> Result<Listener, HttpError> {
+    /// `patience`: how long a killed daemon's address may still be taken.
+    pub(crate) async fn bind(config: HttpConfig, patience: Duration) -> Result<Listener, HttpError> {
         let HttpConfig { address, tokens, hosts, origins, tls } = config;
         if tokens.is_empty() {
             return Err(HttpError::NoToken);
         }
         let tls = tls.as_ref().map(tls::acceptor).transpose()?;
         let failed = |error| HttpError::Bind { address: address.clone(), error };
-        let listener = TcpListener::bind(&address).await.map_err(failed)?;
+        let begun = Instant::now();
+        let listener = loop {
+            match TcpListener::bind(&address).await {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse && begun.elapsed() < patience => {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+                other => break other.map_err(failed)?,
+            }
+        };
         let bound = listener.local_addr().map_err(failed)?;
         if tls.is_none() && !bound.ip().is_loopback() {
             tracing::warn!(address = %bound, "HTTP is open to other machines, and what it carries is not encrypted");

@@ -3,6 +3,7 @@
 mod detach;
 mod http;
 mod log;
+mod open_files;
 mod signals;
 
 use std::ffi::OsString;
@@ -271,6 +272,7 @@ impl Daemon {
         config.env = std::env::vars_os().filter_map(text).collect();
         config.working_dir = working_dir;
         config.home_dir = home_dir;
+        config.open_files = open_files::take_what_is_allowed();
         config.max_sessions = self.settings.max_sessions;
         config.default_timeout_s = self.settings.default_timeout_s;
         config.max_output_bytes = self.settings.max_output_bytes;
