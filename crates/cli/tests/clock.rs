@@ -1,5 +1,7 @@
 //! The machine's clock jumps, by years and both ways: deadlines, idle time and age do not notice.
 
+#![expect(clippy::expect_used, reason = "that is how a test fails")]
+
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::process::Command;

@@ -209,10 +209,9 @@ fn a_long_life_holds_what_it_should(shell: Shell) {
     let mut dice = Dice::from_environment();
     let seed = dice.seed();
     let steps: Vec<_> = (0..60).map(|_| (dice.roll(18), dice.roll(7))).collect();
-    if !lives(shell, &steps) {
-        let shortest = smallest(steps.clone(), SHRINKING, |fewer| !lives(shell, fewer));
-        panic!("TESTKIT_SEED={seed} {shell:?}: {shortest:?} goes wrong, of {steps:?}");
-    }
+    let wrong =
+        (!lives(shell, &steps)).then(|| smallest(steps.clone(), SHRINKING, |fewer| !lives(shell, fewer)));
+    assert_eq!(wrong, None, "TESTKIT_SEED={seed} {shell:?}: these steps go wrong, of {steps:?}");
 }
 
 in_each_shell!(a_long_life_holds_what_it_should);

@@ -265,7 +265,7 @@ fn come_and_go(socket: &Path, stop: &AtomicUsize) {
         let created = created.unwrap_or_else(|error| panic!("{error}"));
         connection = Some(open);
         let session = json!({"session_id": created["session_id"]});
-        let ran = json!({"session_id": created["session_id"], "command": "echo up"});
+        let ran = json!({"session_id": created["session_id"], "command": "echo up", "wait_s": 100});
         let ran = call_until_answered(&mut connection, socket, "exec.run", &ran);
         assert_eq!(ran.unwrap_or_else(|error| panic!("{error}"))["stdout"], "up\n");
         match call_until_answered(&mut connection, socket, "session.destroy", &session) {
