@@ -37,7 +37,8 @@ fn terminal() -> Check {
 
 fn descriptors() -> Check {
     const NAME: &str = "open files";
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    // The daemon takes what it may have.
+    let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     let found = if limit == u64::MAX { "no limit".to_owned() } else { format!("up to {limit}") };
     let means = "A daemon needs a few for each session and connection.";
     match limit {
