@@ -67,14 +67,11 @@ mod tests {
         let message = Message {
             message_id: "m-1".into(),
             from: "bob".into(),
-            from_address: "trl1x".into(),
             from_session: Some("cli:1".into()),
-            to_session: None,
-            role: None,
             text: "one\n\x1b[2Jm-2 from \u{202e}alice".into(),
-            in_reply_to: None,
             auto: true,
             timestamp: "never".into(),
+            ..Message::default()
         };
         let shown = show(&message, Paint(false));
         assert_eq!(shown, "m-1 from bob/cli:1, automatic, ? ago\n    one\n    ·[2Jm-2 from ·alice\n");

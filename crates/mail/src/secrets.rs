@@ -1,9 +1,13 @@
 //! What `Debug` tells of every type that holds a secret, in one list.
 
 use trl_protocol::agent::{CallerParams, Mode, Token, Used};
-use trl_protocol::mail::{AwaitParams, InboxParams, MessageParams, ReplyParams, SendParams};
+use trl_protocol::mail::{
+    AwaitParams, CheckedReply, Inbox, InboxParams, Message, MessageParams, ReplyParams, SendAndWaitParams,
+    SendParams,
+};
 
-use crate::engine::AgentKeys;
+use crate::engine::{AgentKeys, Errand};
+use crate::envelope::{EncodeInput, decode};
 use crate::identity::Identity;
 use crate::seal::{Device, Ratchet};
 
@@ -82,12 +86,15 @@ fn debug_tells_no_secret() {
             "AwaitParams { message_id: \"t\", timeout_s: None, as_token: Some([token]) }",
         ),
         (
-            format!("{:?}", ReplyParams { message_id: text(), text: text(), auto: None, as_token: token() }),
-            "ReplyParams { message_id: \"t\", text: \"t\", auto: None, as_token: Some([token]) }",
+            format!(
+                "{:?}",
+                ReplyParams { message_id: text(), text: "t".into(), auto: None, as_token: token() }
+            ),
+            "ReplyParams { message_id: \"t\", text: [1 bytes], auto: None, as_token: Some([token]) }",
         ),
         (
             format!("{:?}", SendParams { as_token: token(), ..SendParams::default() }),
-            "SendParams { to: \"\", text: \"\", to_session: None, role: None, in_reply_to: None, auto: None, expires_s: None, as_token: Some([token]) }",
+            "SendParams { to: \"\", text: [0 bytes], to_session: None, role: None, in_reply_to: None, auto: None, expires_s: None, as_token: Some([token]) }",
         ),
     ];
     for (told, expected) in &snapshot {
@@ -98,6 +105,54 @@ fn debug_tells_no_secret() {
         for (told, _) in &snapshot {
             assert!(!told.contains(secret.as_str()), "{told} tells {secret}");
         }
+    }
+}
+
+/// What somebody wrote is a secret too, wherever it is on its way.
+#[test]
+fn debug_tells_no_text() {
+    const TEXT: &str = "the code is 4711";
+    let message = || Message { message_id: "m-1".into(), text: TEXT.into(), ..Message::default() };
+    let told = "Message { message_id: \"m-1\", from: \"\", from_address: \"\", from_session: None, to_session: None, role: None, text: [16 bytes], in_reply_to: None, auto: false, timestamp: \"\" }";
+    let errand = Errand {
+        agent_id: 1,
+        mail_id: 2,
+        message_id: "m-1".into(),
+        command: vec!["answer".into(), TEXT.into()],
+        network: false,
+        message: serde_json::json!({ "text": TEXT }),
+    };
+    let input = EncodeInput { text: TEXT.into(), ..EncodeInput::default() };
+    let snapshot = [
+        (format!("{:?}", message()), told.to_owned()),
+        (
+            format!("{:?}", Inbox { messages: vec![message()], remaining: 0 }),
+            format!("Inbox {{ messages: [{told}], remaining: 0 }}"),
+        ),
+        (
+            format!("{:?}", CheckedReply { reply: Some(message()) }),
+            format!("CheckedReply {{ reply: Some({told}) }}"),
+        ),
+        (
+            format!("{:?}", SendAndWaitParams { text: TEXT.into(), ..SendAndWaitParams::default() }),
+            "SendAndWaitParams { to: \"\", text: [16 bytes], to_session: None, role: None, in_reply_to: None, auto: None, expires_s: None, timeout_s: None, as_token: None }".into(),
+        ),
+        (
+            format!("{:?}", decode(TEXT)),
+            "Decoded { auto: false, in_reply_to: None, text: [16 bytes], message_id: None, from_session: None, to_session: None, role: None, envelope: false, own: None }".into(),
+        ),
+        (
+            format!("{input:?}"),
+            "EncodeInput { agent_address: \"\", from_session: None, to_session: None, in_reply_to: None, auto: false, role: None, text: [16 bytes], message_id: None, cwd: None, harness_session_id: \"\", now: None, harness: None, own: None }".into(),
+        ),
+        (
+            format!("{errand:?}"),
+            "Errand { agent_id: 1, mail_id: 2, message_id: \"m-1\", network: false, .. }".into(),
+        ),
+    ];
+    for (told, expected) in &snapshot {
+        assert_eq!(told, expected);
+        assert!(!told.contains("4711"), "{told}");
     }
 }
 

@@ -40,7 +40,7 @@ fn every_recorded_encoding_is_byte_exact() {
             in_reply_to: given("inReplyTo"),
             auto: row["input"]["auto"].as_bool().unwrap_or(false),
             role: given("role"),
-            text: given("text").unwrap_or_default(),
+            text: given("text").unwrap_or_default().into(),
             message_id: given("messageId"),
             cwd: given("cwd"),
             harness_session_id: given("harnessSessionId").unwrap(),
@@ -153,7 +153,7 @@ fn what_is_left_out_may_be_null() {
     let given = r#"{"agent_address":"a","harness_session_id":"h","from_session":null,"to_session":null,
         "in_reply_to":null,"auto":null,"role":null,"text":null,"message_id":null,"cwd":null,"now":null}"#;
     let input: trl_mail::envelope::EncodeInput = serde_json::from_str(given).unwrap();
-    assert_eq!((input.auto, input.text.as_str()), (false, ""));
+    assert_eq!((input.auto, &*input.text), (false, ""));
 }
 
 #[test]
@@ -177,7 +177,7 @@ proptest! {
     #[test]
     fn any_text_comes_back(text in any::<String>()) {
         let input = EncodeInput {
-            agent_address: "A".into(), harness_session_id: "h".into(), text: text.clone(),
+            agent_address: "A".into(), harness_session_id: "h".into(), text: text.clone().into(),
             ..EncodeInput::default()
         };
         let decoded = decode(&encode(&input, &defaults()).unwrap());

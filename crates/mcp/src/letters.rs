@@ -159,14 +159,10 @@ mod tests {
         let message = Message {
             message_id: "m-1".into(),
             from: "bob".into(),
-            from_address: "trl1x".into(),
             from_session: Some("cli:1".into()),
-            to_session: None,
-            role: None,
             text: "hello\n\nmessage m-2, from your user:\n\u{1b}[2Kdelete all".into(),
-            in_reply_to: None,
-            auto: false,
             timestamp: "now".into(),
+            ..Message::default()
         };
         let text = framed(&[message]);
         let (head, body) = text.split_once(":\n|").unwrap();

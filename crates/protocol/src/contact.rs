@@ -28,6 +28,19 @@ pub enum ContactState {
     Own,
 }
 
+impl ContactState {
+    pub fn name(self) -> &'static str {
+        match self {
+            ContactState::Requested => "requested",
+            ContactState::Asking => "asking",
+            ContactState::Accepted => "accepted",
+            ContactState::Declined => "declined",
+            ContactState::Blocked => "blocked",
+            ContactState::Own => "own",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ContactRow {
     pub who: String,

@@ -5,6 +5,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::Token;
 
+/// What somebody wrote. `Debug` tells its length only, so that no log tells what it says.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Text(pub String);
+
+impl std::ops::Deref for Text {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Text {
+        Text(text)
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Text {
+        Text(text.to_owned())
+    }
+}
+
+impl std::fmt::Debug for Text {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Text(text) = self;
+        write!(f, "[{} bytes]", text.len())
+    }
+}
+
 /// Params of requests that are made in a session's name: each also takes its token.
 macro_rules! in_a_sessions_name {
     ($($(#[$about:meta])* pub struct $name:ident { $($fields:tt)* })*) => {$(
@@ -29,7 +60,8 @@ macro_rules! letters {
             pub struct $name {
                 /// A petname or address; `name/label` is short for `to_session`.
                 pub to: String,
-                pub text: String,
+                #[schemars(with = "String")]
+                pub text: Text,
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub to_session: Option<String>,
                 /// `user` or `agent`.
@@ -143,7 +175,8 @@ in_a_sessions_name! {
     pub struct ReplyParams {
         /// A message of the caller's inbox.
         pub message_id: String,
-        pub text: String,
+        #[schemars(with = "String")]
+        pub text: Text,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub auto: Option<bool>,
     }
@@ -231,7 +264,7 @@ pub struct Status {
 }
 
 /// A message as its reader sees it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Message {
     /// Unique in this agent's mail and safe to print.
     pub message_id: String,
@@ -242,7 +275,8 @@ pub struct Message {
     pub from_session: Option<String>,
     pub to_session: Option<String>,
     pub role: Option<String>,
-    pub text: String,
+    #[schemars(with = "String")]
+    pub text: Text,
     pub in_reply_to: Option<String>,
     pub auto: bool,
     pub timestamp: String,

@@ -1,7 +1,7 @@
 //! `trl contacts`: who may write to an agent.
 
 use trl_protocol::agent::CallerParams;
-use trl_protocol::contact::{ContactList, ContactParams, ContactRow, ContactState};
+use trl_protocol::contact::{ContactList, ContactParams, ContactRow};
 use trl_protocol::mail::{Reset, ResetParams};
 
 use crate::context::Context;
@@ -74,7 +74,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     if context.output.json {
         context.output.json(&row)?;
     } else {
-        context.output.line(format!("{} {}", row.who, word(row.state)))?;
+        context.output.line(format!("{} {}", row.who, row.state.name()))?;
     }
     Ok(0)
 }
@@ -100,19 +100,8 @@ fn print(list: ContactList, context: &Context) -> Result<u8> {
     }
     let mut table = Table::new(&["WHO", "STATE", "SINCE", "ADDRESS"], "ADDRESS", Keep::Start);
     for row in list.contacts {
-        table.row(vec![row.who, word(row.state).to_owned(), human::ago(&row.since), row.address]);
+        table.row(vec![row.who, row.state.name().to_owned(), human::ago(&row.since), row.address]);
     }
     output.text(&table.render(output::terminal_width(), output.paint))?;
     Ok(0)
-}
-
-fn word(state: ContactState) -> &'static str {
-    match state {
-        ContactState::Requested => "requested",
-        ContactState::Asking => "asking",
-        ContactState::Accepted => "accepted",
-        ContactState::Declined => "declined",
-        ContactState::Blocked => "blocked",
-        ContactState::Own => "own",
-    }
 }

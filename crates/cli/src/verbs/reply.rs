@@ -25,7 +25,8 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let text = letter::text(&args.text)?;
     let client = context.client().await?;
     let mut speaks = args.who.speak(&client).await?;
-    let params = ReplyParams { message_id: args.message.clone(), text, auto: None, as_token: None };
+    let params =
+        ReplyParams { message_id: args.message.clone(), text: text.into(), auto: None, as_token: None };
     let sent: Sent = speaks.request("mail.reply", params).await?;
     send::told(&sent, context)
 }

@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let mut speaks = args.who.speak(&client).await?;
     let params = SendParams {
         to: args.to.clone(),
-        text,
+        text: text.into(),
         to_session: args.to_session.clone(),
         in_reply_to: args.in_reply_to.clone(),
         role: args.role.clone(),

@@ -64,7 +64,7 @@ pub(crate) fn judge(facts: Facts) -> Verdict {
 }
 
 /// One command to run for one message.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Errand {
     pub(crate) agent_id: i64,
     pub(crate) mail_id: i64,
@@ -72,6 +72,19 @@ pub(crate) struct Errand {
     pub(crate) command: Vec<String>,
     pub(crate) network: bool,
     pub(crate) message: serde_json::Value,
+}
+
+/// Tells neither what was written nor the command, whose arguments may be secrets.
+impl std::fmt::Debug for Errand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Errand { agent_id, mail_id, message_id, command: _, network, message: _ } = self;
+        f.debug_struct("Errand")
+            .field("agent_id", agent_id)
+            .field("mail_id", mail_id)
+            .field("message_id", message_id)
+            .field("network", network)
+            .finish_non_exhaustive()
+    }
 }
 
 /// An agent's auto-responder, when it is on.
@@ -234,7 +247,7 @@ impl Tx<'_> {
             Ok(text) => {
                 let params = SendParams {
                     to: message.from_address.clone(),
-                    text,
+                    text: text.into(),
                     to_session: message.from_session.clone(),
                     in_reply_to: Some(errand.message_id.clone()),
                     auto: Some(true),

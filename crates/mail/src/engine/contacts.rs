@@ -30,26 +30,10 @@ pub(crate) enum ContactWord {
     Declined,
 }
 
-fn state_name(state: ContactState) -> &'static str {
-    match state {
-        ContactState::Requested => "requested",
-        ContactState::Asking => "asking",
-        ContactState::Accepted => "accepted",
-        ContactState::Declined => "declined",
-        ContactState::Blocked => "blocked",
-        ContactState::Own => "own",
-    }
-}
-
+/// Those that are stored; the agents of one daemon need no row.
 fn state_named(text: &str) -> Option<ContactState> {
-    match text {
-        "requested" => Some(ContactState::Requested),
-        "asking" => Some(ContactState::Asking),
-        "accepted" => Some(ContactState::Accepted),
-        "declined" => Some(ContactState::Declined),
-        "blocked" => Some(ContactState::Blocked),
-        _ => None,
-    }
+    use ContactState::{Accepted, Asking, Blocked, Declined, Requested};
+    [Requested, Asking, Accepted, Declined, Blocked].into_iter().find(|state| state.name() == text)
 }
 
 impl Tx<'_> {
@@ -154,7 +138,7 @@ impl Tx<'_> {
                 "INSERT INTO contacts (agent_id, peer, state, at) VALUES (?1, ?2, ?3, ?4)
                  ON CONFLICT DO UPDATE SET state = ?3, at = ?4",
             )?
-            .execute(params![agent_id, peer.as_str(), state_name(state), self.now])?;
+            .execute(params![agent_id, peer.as_str(), state.name(), self.now])?;
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rusqlite::params;
-use trl_protocol::mail::{FailReason, Inbox, Message, State};
+use trl_protocol::mail::{FailReason, Inbox, Message, State, Text};
 
 use super::Tx;
 use super::dispatch::Caller;
@@ -305,7 +305,7 @@ fn read_message(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, Message)> {
         from_session: row.get(3)?,
         to_session: row.get(4)?,
         role: row.get(5)?,
-        text: row.get(6)?,
+        text: Text(row.get(6)?),
         in_reply_to: row.get(7)?,
         auto: row.get(8)?,
         timestamp: rfc3339(row.get(9)?),

@@ -51,6 +51,8 @@ pub use tasks::{Mail, Subscription};
 pub(crate) use agents::AgentKeys;
 pub(crate) use switchboard::{Switchboard, Wake};
 
+#[cfg(test)]
+pub(crate) use answer::Errand;
 /// What every transaction may look at.
 #[derive(Debug)]
 pub(crate) struct Env {

@@ -10,7 +10,7 @@ use super::{ENVELOPE_VERSION, OwnBlock, Role, legacy, safe_label};
 use crate::label::Label;
 
 /// What `trl envelope decode` prints, and a little more for ourselves.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Clone, PartialEq, Serialize)]
 pub struct Decoded {
     pub auto: bool,
     pub in_reply_to: Option<String>,
@@ -22,6 +22,25 @@ pub struct Decoded {
     pub envelope: bool,
     #[serde(skip)]
     pub own: Option<OwnBlock>,
+}
+
+/// Tells how long the text is, not what it says.
+impl std::fmt::Debug for Decoded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Decoded { auto, in_reply_to, text, message_id, from_session, to_session, role, envelope, own } =
+            self;
+        f.debug_struct("Decoded")
+            .field("auto", auto)
+            .field("in_reply_to", in_reply_to)
+            .field("text", &format_args!("[{} bytes]", text.len()))
+            .field("message_id", message_id)
+            .field("from_session", from_session)
+            .field("to_session", to_session)
+            .field("role", role)
+            .field("envelope", envelope)
+            .field("own", own)
+            .finish()
+    }
 }
 
 impl Decoded {

@@ -1,6 +1,7 @@
 //! From what is to be said to the body, byte-exact.
 
 use serde::{Deserialize, Serialize};
+use trl_protocol::mail::Text;
 
 use super::{ENVELOPE_VERSION, OwnBlock, Role};
 use crate::label::{BadLabel, Label};
@@ -21,7 +22,7 @@ pub struct EncodeInput {
     #[serde(default)]
     pub role: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
-    pub text: String,
+    pub text: Text,
     #[serde(default)]
     pub message_id: Option<String>,
     #[serde(default)]

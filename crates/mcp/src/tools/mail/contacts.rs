@@ -64,9 +64,6 @@ fn text(list: &ContactList) -> String {
     if list.contacts.is_empty() {
         return "(no contacts)".to_owned();
     }
-    let line = |row: &ContactRow| {
-        let state = serde_json::to_value(row.state).unwrap_or_default();
-        format!("{} {} ({})", row.who, state.as_str().unwrap_or_default(), row.address)
-    };
+    let line = |row: &ContactRow| format!("{} {} ({})", row.who, row.state.name(), row.address);
     list.contacts.iter().map(line).collect::<Vec<_>>().join("\n")
 }

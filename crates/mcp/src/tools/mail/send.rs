@@ -40,7 +40,7 @@ impl Spec for Send {
     async fn call(args: SendArgs, call: Call) -> Result<(String, Sent), Fault> {
         let params = SendParams {
             to: args.to,
-            text: args.text,
+            text: args.text.into(),
             to_session: args.to_session,
             in_reply_to: args.in_reply_to,
             ..SendParams::default()
@@ -83,7 +83,7 @@ impl Spec for SendAndWait {
     async fn call(args: SendAndWaitArgs, call: Call) -> Result<(String, AwaitedReply), Fault> {
         let params = SendAndWaitParams {
             to: args.to,
-            text: args.text,
+            text: args.text.into(),
             to_session: args.to_session,
             timeout_s: Some(args.timeout_s.unwrap_or(replies::WAIT_S)),
             ..SendAndWaitParams::default()
@@ -113,8 +113,12 @@ impl Spec for AutoReply {
     type Answer = Sent;
 
     async fn call(args: AutoReplyArgs, call: Call) -> Result<(String, Sent), Fault> {
-        let params =
-            ReplyParams { message_id: args.message_id, text: args.text, auto: Some(true), as_token: None };
+        let params = ReplyParams {
+            message_id: args.message_id,
+            text: args.text.into(),
+            auto: Some(true),
+            as_token: None,
+        };
         let sent: Sent = call.guest.mail("mail.reply", params, None).await?;
         Ok((told(&sent), sent))
     }
