@@ -44,5 +44,9 @@ fuzz SECONDS="60":
     cargo test --target-dir target/fuzz --target "$(rustc --print host-tuple)" \
     -p trl-gateway -p trl-journal -p trl-protocol --lib --test host_wire fuzz_
 
+# Deaths of mail's owner at POINTS random steps, one after another on the same homes
+crash POINTS="20000":
+    TRL_CRASH_POINTS={{ POINTS }} cargo nextest run -p trl-mail --test crash_points
+
 run *ARGS:
     cargo run --release -- {{ ARGS }}

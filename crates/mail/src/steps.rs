@@ -28,10 +28,14 @@ pub enum Step {
     InboxAcked,
     RelayStored,
     RelayCommitted,
+    /// Before each commit of the mail's own database, whatever it is about.
+    StoreCommit,
+    /// The same of the embedded relay's.
+    RelayCommit,
 }
 
 impl Step {
-    pub const ALL: [Step; 19] = [
+    pub const ALL: [Step; 21] = [
         Step::SendBegin,
         Step::SendStored,
         Step::SendSealed,
@@ -51,6 +55,8 @@ impl Step {
         Step::InboxAcked,
         Step::RelayStored,
         Step::RelayCommitted,
+        Step::StoreCommit,
+        Step::RelayCommit,
     ];
 }
 
@@ -64,11 +70,28 @@ impl Steps {
         Steps(Some(Arc::new(hook)))
     }
 
+    /// One step, for a part that knows no other.
+    pub(crate) fn before(&self, step: Step) -> Before {
+        Before { steps: self.clone(), step }
+    }
+
     pub(crate) fn reach(&self, step: Step) -> Result<(), MailError> {
         match &self.0 {
             Some(hook) => hook(step),
             None => Ok(()),
         }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Before {
+    steps: Steps,
+    step: Step,
+}
+
+impl Before {
+    pub(crate) fn reach(&self) -> Result<(), MailError> {
+        self.steps.reach(self.step)
     }
 }
 

@@ -43,6 +43,7 @@ pub(super) async fn run(engine: Arc<Engine>) {
     let mut outflow = Outflow::default();
     let mut receipts_at = Some(Instant::now());
     let mut told_at = Instant::now();
+    let mut mark_at = None;
     let mut complaint = Complaint::default();
     loop {
         // Also when there is always more to publish: unheard senders would publish again.
@@ -76,7 +77,7 @@ pub(super) async fn run(engine: Arc<Engine>) {
                 continue;
             }
         }
-        let mark_at = (!outflow.marks.is_empty()).then(|| Instant::now() + MARK_AFTER);
+        mark_at = if outflow.marks.is_empty() { None } else { mark_at.or(Some(Instant::now() + MARK_AFTER)) };
         tokio::select! {
             biased;
             () = work.notify.notified() => {}
@@ -127,8 +128,13 @@ impl Outflow {
                         lacking.push(pair);
                     }
                 }
+        // A pass with receipts writes anyway, so what is to be noted goes with it.
+        let marks = if with_receipts { std::mem::take(&mut self.marks) } else { Vec::new() };
                 // This very pass publishes what it sealed; no bell is needed for it.
                 tx.wakes.retain(|wake| !matches!(wake, Wake::Pump | Wake::Outlet));
+                if !marks.is_empty() {
+                    tx.mark_published(&marks)?;
+                }
                 Ok((lacking, tx.unpublished(after, BATCH)?, tx.overdue(BATCH)?))
             })
             .await?;

@@ -96,8 +96,8 @@ impl Mail {
         });
         let agents = begin(&database, &env, restored)?;
         env.witness.write(Witness { boot: boot + 1, seals, closed: false })?;
-        let owner =
-            Owner::start("trl-mail", database).map_err(MailError::io("cannot start the mail's thread"))?;
+        let owner = Owner::start("trl-mail", database, env.config.steps.before(Step::StoreCommit))
+            .map_err(MailError::io("cannot start the mail's thread"))?;
         let engine = Arc::new(Engine::new(env, relay, owner));
         let mail = Mail { engine, tasks: Arc::default(), _lock: lock };
         mail.start(&runtime, agents);

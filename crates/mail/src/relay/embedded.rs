@@ -4,14 +4,13 @@
 //! it is with a broker, and the same crashes can happen between the two.
 //! Acknowledgements ride along with the next write: losing one only repeats a packet.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, params};
-use tokio::sync::Notify;
 
+use super::shelves::{Shelf, Shelves};
 use super::{Claim, Incoming, Mailbox, Outgoing, Pending, Published, Refusal, Relay, RelayError};
 use crate::error::MailError;
 use crate::identity::Address;
@@ -54,7 +53,7 @@ pub struct EmbeddedRelay(Arc<Shared>);
 
 struct Shared {
     owner: Owner,
-    bells: Mutex<HashMap<Address, Arc<Notify>>>,
+    shelves: Shelves,
     acks: Mutex<Vec<u64>>,
     limits: EmbeddedLimits,
     steps: Steps,
@@ -87,14 +86,10 @@ impl EmbeddedRelay {
         crate::lock::private_dir(dir)?;
         let database = open_database(&dir.join("relay.db"))?;
         database.execute_batch(SCHEMA)?;
-        let owner = Owner::start("trl-relay", database).map_err(MailError::io("cannot start the relay"))?;
-        let shared = Shared { owner, bells: Mutex::default(), acks: Mutex::default(), limits, steps };
+        let owner = Owner::start("trl-relay", database, steps.before(Step::RelayCommit))
+            .map_err(MailError::io("cannot start the relay"))?;
+        let shared = Shared { owner, shelves: Shelves::default(), acks: Mutex::default(), limits, steps };
         Ok(EmbeddedRelay(Arc::new(shared)))
-    }
-
-    fn bell(&self, who: &Address) -> Arc<Notify> {
-        let mut bells = self.0.bells.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(bells.entry(who.clone()).or_default())
     }
 
     fn take_acks(&self) -> Vec<u64> {
@@ -175,29 +170,26 @@ impl Relay for EmbeddedRelay {
     fn publish(&self, packets: Vec<Outgoing>) -> Pending<'_, Vec<Published>> {
         Box::pin(async move {
             let (limits, steps, acks) = (self.0.limits, self.0.steps.clone(), self.take_acks());
-            let readers: Vec<_> = packets.iter().map(|packet| self.bell(&packet.to)).collect();
-            let ring = move |published: &mut Vec<Published>| {
-                for (bell, outcome) in readers.iter().zip(published) {
-                    if *outcome == Published::Stored {
-                        bell.notify_waiters();
-                    }
-                }
-            };
+            let here = self.clone();
             let work = move |database: &Connection| {
                 forget(database, &acks)?;
-                let published: Result<Vec<_>, _> =
-                    packets.iter().map(|packet| put(database, packet, limits)).collect();
+                let mut taken = Taken::default();
+                for packet in packets {
+                    taken.put(database, packet, limits)?;
+                }
                 reached(&steps, Step::RelayStored)?;
-                published
+                Ok::<_, RelayError>(taken)
             };
-            let published = self.0.owner.run(work, ring).await?;
+            let hand_on = move |taken: &mut Taken| here.0.shelves.put(std::mem::take(&mut taken.arrived));
+            let taken = self.0.owner.run(work, hand_on).await?;
             reached(&self.0.steps, Step::RelayCommitted)?;
-            Ok(published)
+            Ok(taken.published)
         })
     }
 
     fn mailbox(&self, who: &Address) -> Box<dyn Mailbox> {
-        Box::new(Reader { relay: self.clone(), who: who.clone(), bell: self.bell(who), last: 0 })
+        let shelf = self.0.shelves.shelf(who);
+        Box::new(Reader { relay: self.clone(), who: who.clone(), shelf, last: 0 })
     }
 }
 
@@ -205,28 +197,48 @@ fn reached(steps: &Steps, step: Step) -> Result<(), RelayError> {
     steps.reach(step).map_err(|error| RelayError::Unreachable(error.to_string()))
 }
 
-fn put(database: &Connection, packet: &Outgoing, limits: EmbeddedLimits) -> Result<Published, RelayError> {
-    if packet.bytes.len() > limits.max_packet_bytes {
-        return Ok(Published::Refused(Refusal::TooLarge));
-    }
-    let stored: Option<u64> = database
-        .prepare_cached("SELECT stored FROM mailboxes WHERE address = ?1")?
-        .query_row([packet.to.as_str()], |row| row.get(0))
-        .optional()?;
-    match stored {
-        None => Ok(Published::Refused(Refusal::UnknownMailbox)),
-        Some(stored) if stored >= limits.max_mailbox_packets => Ok(Published::Refused(Refusal::MailboxFull)),
-        Some(_) => {
-            let added = database
-                .prepare_cached(
-                    "INSERT OR IGNORE INTO packets (mailbox, sender, id, bytes) VALUES (?1, ?2, ?3, ?4)",
-                )?
-                .execute(params![packet.to.as_str(), packet.from.as_str(), packet.id, packet.bytes])?;
-            database
-                .prepare_cached("UPDATE mailboxes SET stored = stored + ?2 WHERE address = ?1")?
-                .execute(params![packet.to.as_str(), added as i64])?;
-            Ok(Published::Stored)
+/// What became of packets, and those among them that were not there before.
+#[derive(Debug, Default)]
+struct Taken {
+    published: Vec<Published>,
+    arrived: Vec<(Address, Incoming)>,
+}
+
+impl Taken {
+    fn put(
+        &mut self,
+        database: &Connection,
+        packet: Outgoing,
+        limits: EmbeddedLimits,
+    ) -> Result<(), RelayError> {
+        let stored: Option<u64> = database
+            .prepare_cached("SELECT stored FROM mailboxes WHERE address = ?1")?
+            .query_row([packet.to.as_str()], |row| row.get(0))
+            .optional()?;
+        let refusal = match stored {
+            _ if packet.bytes.len() > limits.max_packet_bytes => Some(Refusal::TooLarge),
+            None => Some(Refusal::UnknownMailbox),
+            Some(stored) if stored >= limits.max_mailbox_packets => Some(Refusal::MailboxFull),
+            Some(_) => None,
+        };
+        if let Some(refusal) = refusal {
+            self.published.push(Published::Refused(refusal));
+            return Ok(());
         }
+        self.published.push(Published::Stored);
+        let added = database
+            .prepare_cached(
+                "INSERT OR IGNORE INTO packets (mailbox, sender, id, bytes) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![packet.to.as_str(), packet.from.as_str(), packet.id, packet.bytes])?;
+        if added > 0 {
+            let token = database.last_insert_rowid() as u64;
+            database
+                .prepare_cached("UPDATE mailboxes SET stored = stored + 1 WHERE address = ?1")?
+                .execute([packet.to.as_str()])?;
+            self.arrived.push((packet.to, Incoming { token, from: packet.from, bytes: packet.bytes }));
+        }
+        Ok(())
     }
 }
 
@@ -264,32 +276,64 @@ fn read<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, RelayError> {
 struct Reader {
     relay: EmbeddedRelay,
     who: Address,
-    bell: Arc<Notify>,
+    shelf: Arc<Shelf>,
     last: u64,
+}
+
+impl Reader {
+    /// Looks into the store, after everything that was stored before.
+    async fn look(&self, limit: usize) -> Result<Vec<Incoming>, RelayError> {
+        // A first look must not see what another reader acknowledged.
+        let acks = if self.last == 0 { self.relay.take_acks() } else { Vec::new() };
+        let (who, last) = (self.who.to_string(), self.last);
+        // Also for a look that fails, or that nobody waits for any more.
+        let again = Again(Some(&self.shelf));
+        let found = self
+            .relay
+            .run(move |database| {
+                forget(database, &acks)?;
+                waiting(database, &who, last, limit)
+            })
+            .await?;
+        if found.len() < limit {
+            again.not_needed();
+        }
+        Ok(found)
+    }
+}
+
+/// The shelf lacks something until this look has had everything.
+struct Again<'a>(Option<&'a Shelf>);
+
+impl Again<'_> {
+    fn not_needed(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Again<'_> {
+    fn drop(&mut self) {
+        if let Some(shelf) = self.0 {
+            shelf.look_again();
+        }
+    }
 }
 
 impl Mailbox for Reader {
     fn next(&mut self, limit: usize) -> Pending<'_, Vec<Incoming>> {
         Box::pin(async move {
             loop {
-                let bell = Arc::clone(&self.bell);
-                let mut rung = std::pin::pin!(bell.notified());
-                rung.as_mut().enable();
-                // A first look must not see what another reader acknowledged.
-                let acks = if self.last == 0 { self.relay.take_acks() } else { Vec::new() };
-                let (who, last) = (self.who.to_string(), self.last);
-                let found = self
-                    .relay
-                    .run(move |database| {
-                        forget(database, &acks)?;
-                        waiting(database, &who, last, limit)
-                    })
-                    .await?;
+                let (found, looked) = match self.shelf.take(self.last, limit) {
+                    Some(found) => (found, false),
+                    None => (self.look(limit).await?, true),
+                };
                 if let Some(newest) = found.last() {
                     self.last = newest.token;
                     return Ok(found);
                 }
-                rung.await;
+                if !looked {
+                    self.shelf.rung().await;
+                }
             }
         })
     }

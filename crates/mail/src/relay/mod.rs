@@ -8,6 +8,7 @@
 pub mod conformance;
 mod embedded;
 pub mod nats;
+mod shelves;
 
 use std::fmt;
 use std::future::Future;

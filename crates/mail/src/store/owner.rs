@@ -11,6 +11,8 @@ use std::thread::JoinHandle;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::oneshot;
 
+use crate::steps::Before;
+
 /// Jobs that share a commit at most; bounds how long the first one waits.
 const BATCH: usize = 64;
 
@@ -30,10 +32,12 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    pub(crate) fn start(name: &str, database: Connection) -> std::io::Result<Owner> {
+    /// `commit` is reached before each commit; if it fails, the commit does.
+    pub(crate) fn start(name: &str, database: Connection, commit: Before) -> std::io::Result<Owner> {
         let (jobs, queue) = mpsc::channel();
-        let thread =
-            std::thread::Builder::new().name(name.to_owned()).spawn(move || serve(database, queue))?;
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || serve(database, queue, &commit))?;
         Ok(Owner { jobs: Some(jobs), thread: Some(thread) })
     }
 
@@ -127,7 +131,7 @@ fn run(database: &Connection, sql: &str) -> rusqlite::Result<()> {
     database.prepare_cached(sql)?.execute([]).map(drop)
 }
 
-fn serve(database: Connection, queue: Receiver<Job>) {
+fn serve(database: Connection, queue: Receiver<Job>, commit: &Before) {
     while let Ok(first) = queue.recv() {
         let begun = run(&database, "BEGIN IMMEDIATE");
         let mut finishes = vec![first(&database)];
@@ -137,14 +141,17 @@ fn serve(database: Connection, queue: Receiver<Job>) {
                 Err(_) => break,
             }
         }
-        let committed = begun.and_then(|()| run(&database, "COMMIT"));
-        if committed.is_err()
+        let said = |error: rusqlite::Error| error.to_string();
+        let outcome = begun
+            .map_err(said)
+            .and_then(|()| commit.reach().map_err(|error| error.to_string()))
+            .and_then(|()| run(&database, "COMMIT").map_err(said));
+        if outcome.is_err()
             && !database.is_autocommit()
             && let Err(error) = database.execute_batch("ROLLBACK")
         {
             tracing::error!(%error, "a transaction could not be undone");
         }
-        let outcome = committed.map_err(|error| error.to_string());
         for finish in finishes {
             finish(outcome.as_ref().map(|done| *done).map_err(String::as_str));
         }
