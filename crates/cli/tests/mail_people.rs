@@ -5,7 +5,7 @@
 use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
-use trl_testkit::{Daemon, GUARD, Shell, daemon, wait_until};
+use trl_testkit::{Connection, Daemon, GUARD, Shell, daemon, wait_until};
 
 fn text(output: &Output) -> &str {
     assert!(output.status.success(), "{output:?}");
@@ -148,10 +148,24 @@ fn held_mail_goes_its_way_after_a_restart_without_being_asked() {
     let mut daemon = with_agents(&["alice", "bob"]);
     let mut alice = daemon.connect();
     alice.ok("agent.use", json!({"agent": "alice"}));
-    alice.ok("mail.send", json!({"to": "bob", "text": "soon over", "expires_s": 600.0}));
+    let mut send = |params: Value| alice.ok("mail.send", params)["message_id"].clone();
+    let brief = send(json!({"to": "bob", "text": "soon over", "expires_s": 3.0}));
+    let patient = send(json!({"to": "bob/reviewer", "text": "for whoever reviews"}));
+    let state = |alice: &mut Connection, id: &Value| {
+        alice.ok("mail.status", json!({"message_id": id}))["state"].clone()
+    };
+    wait_until("it is held", GUARD, || state(&mut alice, &patient) == "held");
     daemon.restart();
     wait_until("the mail is open", GUARD, || daemon.log().matches("mail is open").count() == 2);
     // Nobody asked: opened by the start alone. Another daemon on this state is refused.
     let lock = daemon.home().join("state/mail/mail.lock");
     assert_eq!(std::fs::read_to_string(lock).unwrap().trim(), daemon.pid().to_string());
+    let mut alice = daemon.connect();
+    alice.ok("agent.use", json!({"agent": "alice"}));
+    wait_until("what was brief is over", GUARD, || state(&mut alice, &brief) == "failed");
+    assert_eq!(state(&mut alice, &patient), "held");
+    let mut reviewer = daemon.connect();
+    reviewer.ok("agent.use", json!({"agent": "bob", "label": "reviewer"}));
+    let inbox = reviewer.ok("mail.inbox", json!({"wait_s": 20.0}));
+    assert_eq!(inbox["messages"][0]["text"], "for whoever reviews");
 }

@@ -26,5 +26,5 @@ pub mod steps;
 mod store;
 
 pub use config::MailConfig;
-pub use engine::{Caller, Mail, MailReply, MailRequest, Subscription};
+pub use engine::{Caller, Mail, MailReply, MailRequest, Sleeper, Sleepers, Subscription};
 pub use error::MailError;

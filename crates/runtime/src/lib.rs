@@ -35,6 +35,7 @@ mod shells;
 mod signal;
 mod text;
 mod usage;
+mod waking;
 mod watching;
 
 pub use caller::{Caller, EventSink, Gone, Presence};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 use trl_mail::clock::SystemClock;
 use trl_mail::config::Confiner;
 use trl_mail::presence::SystemProcesses;
@@ -26,11 +26,12 @@ pub(crate) struct Mailroom {
     mode: Mode,
     relay: Option<NatsConfig>,
     open: Mutex<Option<Arc<Mail>>>,
+    opened: Notify,
 }
 
 impl Mailroom {
     pub(crate) fn new(dir: PathBuf, program: PathBuf, mode: Mode, relay: Option<NatsConfig>) -> Mailroom {
-        Mailroom { dir, program, mode, relay, open: Mutex::new(None) }
+        Mailroom { dir, program, mode, relay, open: Mutex::new(None), opened: Notify::new() }
     }
 
     /// Mail that waits for a moment, for a relay or for an answer does not wait for a request too.
@@ -57,7 +58,18 @@ impl Mailroom {
             Arc::new(opened.map_err(|error| Fault::refused_by_system("mail cannot be opened", &error))??);
         tracing::info!("mail is open");
         *open = Some(Arc::clone(&mail));
+        self.opened.notify_one();
         Ok(mail)
+    }
+
+    /// The mail, when somebody has opened it; for the one who waits for that.
+    pub(crate) async fn opened(&self) -> Arc<Mail> {
+        loop {
+            if let Some(mail) = &*self.open.lock().await {
+                return Arc::clone(mail);
+            }
+            self.opened.notified().await;
+        }
     }
 
     /// Whether any agent has a live session. A store that nobody opened has none.

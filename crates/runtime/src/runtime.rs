@@ -23,7 +23,7 @@ use crate::metrics::Counters;
 use crate::private_dir::{DirError, make_private};
 use crate::registry::Registry;
 use crate::session::{Places, Session};
-use crate::{adoption, leisure, ops, orphans, remains};
+use crate::{adoption, leisure, ops, orphans, remains, waking};
 
 /// How long sessions that are being created may take to settle when the daemon ends.
 const SETTLE: Duration = Duration::from_secs(5);
@@ -108,6 +108,7 @@ impl Runtime {
             let inner = Arc::clone(&runtime.0);
             tokio::spawn(async move { inner.mailroom.resume().await });
         }
+        tokio::spawn(waking::watch(Arc::clone(&runtime.0)));
         let exit_idle_s = runtime.0.config.exit_idle_s;
         if exit_idle_s > 0.0 {
             tokio::spawn(leisure::watch(Arc::clone(&runtime.0), Duration::from_secs_f64(exit_idle_s)));

@@ -1,5 +1,7 @@
 //! Claiming an agent for a session: which label, which uuid, which token.
 
+use std::sync::atomic::Ordering;
+
 use rusqlite::{OptionalExtension, params};
 use trl_protocol::Fault;
 use trl_protocol::agent::{Token, UseParams, Used};
@@ -191,6 +193,9 @@ impl Tx<'_> {
         label: &Label,
         token: &str,
     ) -> Result<(), MailError> {
+        if asked.terminal.is_some() {
+            self.env.has_terminals.store(true, Ordering::Relaxed);
+        }
         let label = label.as_str();
         self.db
             .prepare_cached(

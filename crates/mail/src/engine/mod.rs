@@ -27,13 +27,14 @@ mod routes;
 mod sealing;
 mod send;
 mod sessions;
+mod sleepers;
 mod switchboard;
 mod tasks;
 mod whereabouts;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use rusqlite::Connection;
 
@@ -45,6 +46,7 @@ use crate::relay::Relay;
 use crate::store::{Owner, Witness, WitnessFile};
 
 pub use dispatch::{Caller, MailReply, MailRequest};
+pub use sleepers::{Sleeper, Sleepers};
 pub use tasks::{Mail, Subscription};
 
 #[cfg(test)]
@@ -73,6 +75,8 @@ pub(crate) struct Env {
     pub(crate) rates: rates::Rates,
     /// When old packet ids were last forgotten.
     pub(crate) forgot_at: AtomicI64,
+    /// Some session has sat at a terminal of ours, by which it can be told of mail.
+    pub(crate) has_terminals: AtomicBool,
     /// The next moment at which something falls due by itself.
     pub(crate) deadline: AtomicI64,
 }

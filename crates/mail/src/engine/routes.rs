@@ -53,6 +53,7 @@ impl Tx<'_> {
             Route::HoldFor(HeldFor::Label) => self.hold_for(mail_id, &mail, None),
             Route::HoldOpen => {
                 self.set_route(mail_id, "held")?;
+                self.stir();
                 self.owe_for_mail(mail_id, State::Held, None)?;
                 self.consider_answer(mail_id)
             }
@@ -74,6 +75,7 @@ impl Tx<'_> {
                 .execute(params![mail_id, uuid])?;
             self.wakes.push(Wake::Inbox(uuid));
         }
+        self.stir();
         self.owe_for_mail(mail_id, State::Routed, None)
     }
 
@@ -84,6 +86,7 @@ impl Tx<'_> {
             .prepare_cached("UPDATE mail SET route = 'held', bound_uuid = ?2, bounce_at = ?3 WHERE id = ?1")?
             .execute(params![mail_id, uuid, bounce_at])?;
         self.due_at(bounce_at);
+        self.stir();
         if mail.bounce_at.is_none() { self.owe_for_mail(mail_id, State::Held, None) } else { Ok(()) }
     }
 

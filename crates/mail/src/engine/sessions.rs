@@ -28,6 +28,8 @@ pub(crate) struct Session {
     heartbeat: i64,
     last_seen: i64,
     holds_label: bool,
+    /// The terminal session of ours that it runs in.
+    pub(crate) terminal: Option<String>,
 }
 
 impl Session {
@@ -46,6 +48,7 @@ impl Session {
             heartbeat: 0,
             last_seen: 0,
             holds_label: false,
+            terminal: None,
         }
     }
 
@@ -55,7 +58,7 @@ impl Session {
 }
 
 const COLUMNS: &str = "uuid, agent_id, label, harness, harness_id, cwd, pid, pid_start, started_at, heartbeat, \
-                       last_seen, holds_label";
+                       last_seen, holds_label, terminal";
 
 fn read_session(row: &rusqlite::Row<'_>) -> rusqlite::Result<Session> {
     Ok(Session {
@@ -71,6 +74,7 @@ fn read_session(row: &rusqlite::Row<'_>) -> rusqlite::Result<Session> {
         heartbeat: row.get(9)?,
         last_seen: row.get(10)?,
         holds_label: row.get(11)?,
+        terminal: row.get(12)?,
     })
 }
 

@@ -23,6 +23,8 @@ pub(crate) enum Wake {
     Keys,
     /// Mail that the auto-responder may answer.
     Answer,
+    /// Somebody who sits at a terminal has mail.
+    Terminal,
     /// So many seals are durable; the witness is to note it.
     Sealed(u64),
 }
@@ -63,7 +65,8 @@ impl Switchboard {
                     | Wake::Receipts
                     | Wake::Deadline
                     | Wake::Keys
-                    | Wake::Answer => {
+                    | Wake::Answer
+                    | Wake::Terminal => {
                         notify.notify_one();
                     }
                     Wake::Sealed(_) => {}

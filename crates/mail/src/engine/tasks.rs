@@ -1,7 +1,7 @@
 //! The open mail of one owner: its lock, its thread, its loops, and the way to end them.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use super::agents::Agent;
 use super::complaint::Complaint;
 use super::dispatch::{Caller, MailReply, MailRequest};
 use super::sessions::Session;
+use super::sleepers::Sleepers;
 use super::{Engine, Env, Switchboard, Tx, Wake, pump, respond};
 use crate::clock::Clock;
 use crate::config::MailConfig;
@@ -92,6 +93,7 @@ impl Mail {
             offering: super::inbox::Offering::default(),
             rates: super::rates::Rates::default(),
             forgot_at: AtomicI64::new(0),
+            has_terminals: AtomicBool::new(has_terminals(&database)?),
             deadline: AtomicI64::new(i64::MAX),
         });
         let agents = begin(&database, &env, restored)?;
@@ -139,6 +141,11 @@ impl Mail {
     pub async fn subscribe(&self, params: CallerParams, caller: Caller) -> Result<Subscription, Fault> {
         let session = self.engine.tx(move |tx| tx.caller(caller, params.as_token.as_deref())).await?;
         Ok(Subscription { engine: Arc::clone(&self.engine), session, told: HashSet::new() })
+    }
+
+    /// Those who have mail at a terminal of ours and do not ask for it.
+    pub fn sleepers(&self) -> Sleepers {
+        Sleepers::new(Arc::clone(&self.engine))
     }
 
     /// A connection has ended: the session it held is no longer held by it.
@@ -206,6 +213,10 @@ fn read_mailbox(engine: &Arc<Engine>, tasks: &Mutex<Tasks>, runtime: &Handle, ag
         tasks.handles.push(runtime.spawn(super::whereabouts::attend(Arc::clone(engine), agent.clone())));
         tasks.handles.push(runtime.spawn(receive(Arc::clone(engine), agent)));
     }
+}
+
+fn has_terminals(database: &rusqlite::Connection) -> Result<bool, MailError> {
+    Ok(database.prepare("SELECT 1 FROM sessions WHERE terminal IS NOT NULL LIMIT 1")?.exists([])?)
 }
 
 /// The first transaction of a start: counts it, and retires the ratchets of a restored store.
