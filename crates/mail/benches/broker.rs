@@ -27,6 +27,10 @@ const MESSAGES: usize = 4000;
 const IN_FLIGHT: usize = 64;
 const ROUNDS: usize = 3;
 const PINGS: usize = 200;
+/// In the simulation: parcels for each mailbox, and how many of them are purged at once. At 100 messages
+/// and as many receipts a minute, a reader that purges every five seconds has about so many.
+const PARCELS_EACH: usize = 32;
+const PARCELS_A_PURGE: usize = 16;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -322,32 +326,51 @@ async fn sizing(agents: usize) {
     );
     let client = async_nats::connect(broker.url()).await.unwrap();
     let context = jetstream::new(client.clone());
-    let (parcels, size) = (100_000.min(agents * 20), 1200);
+    let (parcels, size) = (agents * PARCELS_EACH, 1200);
+    // Every bell is waited for, so none may be dropped.
+    let options = async_nats::ConnectOptions::new().subscription_capacity(parcels.max(65_536));
+    let reader = options.connect(broker.url()).await.unwrap();
+    let mut bells = reader.subscribe("trl.bell.*.*").await.unwrap();
+    reader.flush().await.unwrap();
     let (context, addresses) = (&context, &addresses);
     let busy = broker.cpu_seconds();
     let begun = Instant::now();
-    let mut left = parcels;
-    while left > 0 {
-        let now = left.min(256);
-        let one = async |n: usize| {
-            let (to, from) = (&addresses[n % agents], &addresses[(n * 7 + 1) % agents]);
-            let subject = format!("trl.mbox.{to}.{from}");
-            let stored = context.publish(subject, vec![0; size].into()).await.unwrap().await.unwrap();
-            let ask = json!({ "seq": stored.sequence }).to_string();
-            client.request(format!("$JS.API.STREAM.MSG.GET.TRL_MBOX_{to}"), ask.into()).await.unwrap();
-            let purge = json!({ "seq": stored.sequence + 1 }).to_string();
-            client.publish(format!("$JS.API.STREAM.PURGE.TRL_MBOX_{to}"), purge.into()).await.unwrap();
-            Value::Null
-        };
-        together((0..now).map(|k| one(left + k))).await;
-        left -= now;
-    }
+    let write = async {
+        for first in (0..parcels).step_by(256) {
+            let one = async |n: usize| {
+                let (to, from) = (&addresses[n % agents], &addresses[(n * 7 + 1) % agents]);
+                let subject = format!("trl.mbox.{to}.{from}");
+                let stored = context.publish(subject, vec![0; size].into()).await.unwrap().await.unwrap();
+                if n / agents % PARCELS_A_PURGE == PARCELS_A_PURGE - 1 {
+                    let purge = json!({ "seq": stored.sequence + 1 }).to_string();
+                    client
+                        .publish(format!("$JS.API.STREAM.PURGE.TRL_MBOX_{to}"), purge.into())
+                        .await
+                        .unwrap();
+                }
+                Value::Null
+            };
+            together((first..(first + 256).min(parcels)).map(one)).await;
+        }
+    };
+    let read = async {
+        for _ in 0..parcels {
+            bells.next().await.unwrap();
+        }
+    };
+    tokio::join!(write, read);
     let took = begun.elapsed().as_secs_f64();
+    let each = (broker.cpu_seconds() - busy) / parcels as f64;
+    let wanted = agents as f64 * 200.0 / 60.0;
     println!(
-        "{parcels} parcels of {size} bytes stored, read and purged in {took:.1} s: {:.0} a second, {:.0} µs of the \
+        "{parcels} parcels of {size} bytes stored, delivered and purged in {took:.1} s: {:.0} a second, {:.0} µs of the \
          broker's processors each; it uses {} MiB",
         parcels as f64 / took,
-        (broker.cpu_seconds() - busy) / parcels as f64 * 1e6,
+        each * 1e6,
         broker.memory_kib() / 1024
+    );
+    println!(
+        "{agents} agents with 100 messages a minute, each with a receipt: {wanted:.0} parcels a second, {:.1} processors",
+        wanted * each
     );
 }

@@ -7,7 +7,9 @@ use trl_protocol::mail::FailReason;
 use trl_protocol::{Code, Fault};
 
 use super::agents::no_such_agent;
+use super::receipts::LATELY;
 use super::{Tx, Wake};
+use crate::config::millis;
 use crate::envelope::rfc3339;
 use crate::error::MailError;
 use crate::identity::Address;
@@ -165,6 +167,29 @@ impl Tx<'_> {
             params![agent_id, peer.as_str(), payload],
         )?;
         self.wakes.push(Wake::Pump);
+        Ok(())
+    }
+
+    /// What was said lately may be lost with a relay; to hear it twice changes nothing.
+    pub(crate) fn repeat_contact_words(&mut self) -> Result<(), MailError> {
+        let said: Vec<(i64, String, String)> = {
+            let mut query = self.db.prepare_cached(
+                "SELECT agent_id, peer, state FROM contacts
+                 WHERE at > ?1 AND state IN ('requested', 'accepted', 'declined')",
+            )?;
+            let rows = query
+                .query_map([self.now - millis(LATELY)], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            rows.collect::<Result<_, _>>()?
+        };
+        for (agent_id, peer, state) in said {
+            let name = self.agent_by_id(agent_id)?.name;
+            let word = match state.as_str() {
+                "requested" => ContactWord::Request { name },
+                "accepted" => ContactWord::Accepted { name },
+                _ => ContactWord::Declined,
+            };
+            self.say(agent_id, &parsed(&peer)?, &word)?;
+        }
         Ok(())
     }
 

@@ -51,10 +51,10 @@ pub use tasks::{Mail, Subscription};
 
 #[cfg(test)]
 pub(crate) use agents::AgentKeys;
-pub(crate) use switchboard::{Switchboard, Wake};
-
 #[cfg(test)]
 pub(crate) use answer::Errand;
+pub(crate) use switchboard::{Switchboard, Wake};
+
 /// What every transaction may look at.
 #[derive(Debug)]
 pub(crate) struct Env {

@@ -184,9 +184,12 @@ impl Tx<'_> {
         self.due("next_at > 0 AND next_at <= ?1 ORDER BY next_at, p.id LIMIT ?2", self.now, limit)
     }
 
-    /// Everything that was published and has no receipt counts as unpublished.
+    /// Everything that was published and has no receipt counts as unpublished, and what nobody
+    /// gives a receipt for is said again.
     pub(crate) fn publish_again(&mut self) -> Result<usize, MailError> {
         self.wakes.extend([Wake::Pump, Wake::Keys]);
+        self.repeat_contact_words()?;
+        self.repeat_receipts()?;
         Ok(self.db.execute("UPDATE packets SET next_at = 0 WHERE next_at > 0", [])?)
     }
 

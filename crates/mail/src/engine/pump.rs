@@ -87,6 +87,7 @@ pub(super) async fn run(engine: Arc<Engine>) {
             }
             () = at(receipts_at) => {}
             () = at(mark_at) => outflow.note(&engine).await,
+            () = renewed(&engine) => outflow.begin_again(&engine).await,
         }
     }
 }
@@ -95,6 +96,13 @@ async fn at(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,
         None => std::future::pending().await,
+    }
+}
+
+async fn renewed(engine: &Engine) {
+    // What is wrong with the relay is said when there is something to publish.
+    if engine.relay.renewed().await.is_err() {
+        std::future::pending().await
     }
 }
 
@@ -120,21 +128,21 @@ impl Outflow {
     /// Seals and publishes once; `true` if there may be more.
     async fn pass(&mut self, engine: &Engine, with_receipts: bool) -> Result<bool, MailError> {
         let after = self.published;
+        // A pass with receipts writes anyway, so what is to be noted goes with it.
+        let marks = if with_receipts { std::mem::take(&mut self.marks) } else { Vec::new() };
         let (lacking, due, overdue) = engine
             .tx(move |tx| {
+                if !marks.is_empty() {
+                    tx.mark_published(&marks)?;
+                }
                 let mut lacking = Vec::new();
                 for pair in tx.pairs_to_seal(with_receipts)? {
                     if !tx.seal_pair(&pair)? {
                         lacking.push(pair);
                     }
                 }
-        // A pass with receipts writes anyway, so what is to be noted goes with it.
-        let marks = if with_receipts { std::mem::take(&mut self.marks) } else { Vec::new() };
                 // This very pass publishes what it sealed; no bell is needed for it.
                 tx.wakes.retain(|wake| !matches!(wake, Wake::Pump | Wake::Outlet));
-                if !marks.is_empty() {
-                    tx.mark_published(&marks)?;
-                }
                 Ok((lacking, tx.unpublished(after, BATCH)?, tx.overdue(BATCH)?))
             })
             .await?;

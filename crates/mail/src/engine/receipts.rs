@@ -1,14 +1,20 @@
 //! What a recipient's daemon tells a sender's: the truth about each message, in batches.
 
+use std::time::Duration;
+
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 use trl_protocol::mail::{FailReason, State};
 
 use super::{Tx, Wake, hex, unhex};
+use crate::config::millis;
 use crate::error::MailError;
 use crate::identity::Address;
 use crate::state::{reason_name, reason_named, state_name, state_named};
 use crate::steps::Step;
+
+/// A relay has written down what is older than this.
+pub(super) const LATELY: Duration = Duration::from_secs(3600);
 
 /// One word about one message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -74,6 +80,23 @@ impl Tx<'_> {
             }
         };
         self.owe_receipt(agent_id, peer, uid, state, reason)
+    }
+
+    /// A relay may have lost our newest words about mail that it no longer has itself.
+    pub(crate) fn repeat_receipts(&mut self) -> Result<(), MailError> {
+        let newest: Vec<(i64, String, Vec<u8>)> = {
+            let mut query = self.db.prepare_cached(
+                "SELECT agent_id, sender, uid FROM (SELECT * FROM mail ORDER BY id DESC LIMIT 1000)
+                 WHERE arrived_at > ?1 ORDER BY id",
+            )?;
+            let rows = query
+                .query_map([self.now - millis(LATELY)], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            rows.collect::<Result<_, _>>()?
+        };
+        for (agent_id, peer, uid) in newest {
+            self.repeat_receipt(agent_id, &peer, &uid)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn take_receipts(&self, agent_id: i64, peer: &str) -> Result<Vec<Receipt>, MailError> {

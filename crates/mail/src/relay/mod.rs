@@ -119,6 +119,12 @@ pub trait Relay: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::pending())
     }
 
+    /// Resolves when another process answers than the one that was last published to: it may have
+    /// lost the newest of that. A relay of one machine has no such thing.
+    fn renewed(&self) -> Pending<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
     /// Reads from the oldest packet that was not acknowledged.
     fn mailbox(&self, who: &Address) -> Box<dyn Mailbox>;
 }

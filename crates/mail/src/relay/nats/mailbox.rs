@@ -4,12 +4,13 @@
 //! has read everything before takes it as it comes, and fetches what is missing otherwise.
 //! There is no consumer on the broker, hence no position that could be wrong after a
 //! crash, no redelivery that reorders, and nothing that a member could have delivered
-//! elsewhere. What was taken is purged; what is left is what is still to be read. A
+//! elsewhere. What was taken is purged, many parcels at once, since a purge costs the broker
+//! more than a parcel does; what is left is what is still to be read, and a little more. A
 //! connection that was made again begins at the oldest parcel, since a broker that lost
 //! its newest messages gives their numbers to others.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_nats::{Message, Subscriber};
 use futures_util::future::join_all;
@@ -21,6 +22,8 @@ use super::directory::Got;
 use super::line::{Heard, Line, NoAnswer};
 use super::lines::Lines;
 use super::outgoing::PATIENCE;
+use super::purge::Purge;
+use super::setup::Info;
 use super::{names, parcel};
 use crate::identity::Address;
 use crate::relay::{Incoming, Mailbox, Pending, RelayError};
@@ -49,21 +52,33 @@ struct Arrived {
 
 /// What readers of one process leave to the next one, by mailbox.
 #[derive(Debug, Default)]
-pub(crate) struct Bookmarks(Mutex<HashMap<Address, Begun>>);
+pub(crate) struct Bookmarks(Mutex<HashMap<Address, Left>>);
+
+#[derive(Debug, Clone)]
+struct Left {
+    begun: Option<Begun>,
+    /// The newest parcel that was taken and not purged, and on which connection.
+    taken: Option<(u64, u64)>,
+}
 
 impl Bookmarks {
-    fn set(&self, who: &Address, begun: Option<Begun>) {
-        let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match begun {
-            Some(begun) => drop(marks.insert(who.clone(), begun)),
-            None => drop(marks.remove(who)),
-        }
+    fn marks(&self) -> MutexGuard<'_, HashMap<Address, Left>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, who: &Address, left: Left) {
+        self.marks().insert(who.clone(), left);
     }
 
     fn acked_of(&self, who: &Address, seq: u64, digest: &Digest) -> usize {
-        let marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = marks.get(who).filter(|begun| begun.seq == seq && begun.digest == *digest);
-        same.map_or(0, |begun| begun.acked)
+        let marks = self.marks();
+        let begun = marks.get(who).and_then(|left| left.begun.as_ref());
+        begun.filter(|begun| begun.seq == seq && begun.digest == *digest).map_or(0, |begun| begun.acked)
+    }
+
+    fn taken_on(&self, who: &Address, connections: u64) -> Option<u64> {
+        let (seq, when) = self.marks().get(who)?.taken?;
+        (when == connections).then_some(seq)
     }
 }
 
@@ -94,6 +109,7 @@ struct Open {
     ready: VecDeque<Incoming>,
     parcels: VecDeque<Held>,
     unacked: BTreeSet<u64>,
+    purge: Purge,
 }
 
 /// A parcel that was handed out, whole or in part.
@@ -117,9 +133,20 @@ impl Reader {
         let failed = |error: &dyn std::fmt::Display| RelayError::Unreachable(error.to_string());
         let bells = line.client.subscribe(names::bell_subjects(self.who.as_str()));
         let bells = bells.await.map_err(|error| failed(&error))?;
+        if let Some(seq) = self.bookmarks.taken_on(&self.who, connections) {
+            purge(&line, &self.who, seq).await?;
+        }
         // The broker listens for us before we look, so nothing falls between.
         line.client.flush().await.map_err(|error| failed(&error))?;
+        let stream = format!("STREAM.INFO.{}", names::mailbox_stream(self.who.as_str()));
+        let purge = match line.api::<Info>(&stream, &json!({})).await {
+            Ok(Info { config }) => Purge::within(config.max_messages, config.max_messages_per_subject),
+            // It is made when the agent is announced, and our bell is there already.
+            Err(NoAnswer::Missing) => Purge::within(1, 1),
+            Err(other) => return Err(other.into()),
+        };
         Ok(Open {
+            purge,
             line,
             bells,
             connections,
@@ -148,7 +175,7 @@ impl Reader {
             }
             let found: Vec<Incoming> = open.ready.drain(..limit.min(open.ready.len())).collect();
             if found.is_empty() && open.is_read() {
-                open.wait().await;
+                open.wait(&self.who).await?;
             }
             self.open = Some(open);
             if !found.is_empty() {
@@ -215,14 +242,15 @@ impl Open {
         }
     }
 
-    /// Rings when something was stored, and when the connection is another one.
-    async fn wait(&mut self) {
+    /// Until something was stored, or the connection is another one; meanwhile what was taken is purged.
+    async fn wait(&mut self, who: &Address) -> Result<(), RelayError> {
         let mut heard = self.line.heard.clone();
         heard.mark_unchanged();
         if !self.is_current() {
-            return;
+            return Ok(());
         }
         tokio::select! {
+            () = self.purge.due() => return self.purge_taken(who).await,
             bell = self.bells.next() => match bell {
                 Some(bell) => self.hear(bell),
                 // The connection is over for good, or was closed under us.
@@ -234,6 +262,13 @@ impl Open {
                 }
             }
         }
+        Ok(())
+    }
+
+    async fn purge_taken(&mut self, who: &Address) -> Result<(), RelayError> {
+        // On another connection these numbers may mean other parcels.
+        let Some(seq) = self.purge.take().filter(|_| self.is_current()) else { return Ok(()) };
+        purge(&self.line, who, seq).await
     }
 
     /// The next parcels, oldest first.
@@ -266,6 +301,13 @@ impl Open {
     }
 }
 
+async fn purge(line: &Line, who: &Address, seq: u64) -> Result<(), RelayError> {
+    let subject = format!("$JS.API.STREAM.PURGE.{}", names::mailbox_stream(who.as_str()));
+    let body = json!({ "seq": seq + 1 }).to_string();
+    let purged = line.client.publish(subject, body.into()).await;
+    purged.map_err(|error| RelayError::Unreachable(error.to_string()))
+}
+
 async fn get(line: &Line, who: &Address, ask: serde_json::Value) -> Result<Option<Arrived>, RelayError> {
     let subject = format!("STREAM.MSG.GET.{}", names::mailbox_stream(who.as_str()));
     match line.api::<Got>(&subject, &ask).await {
@@ -291,9 +333,8 @@ impl Mailbox for Reader {
                 open.unacked.remove(&token);
             }
             let floor = open.unacked.first().copied().unwrap_or(self.tokens);
-            let mut taken = None;
             while let Some(parcel) = open.parcels.front().filter(|parcel| parcel.tokens.end <= floor) {
-                taken = Some(parcel.seq);
+                open.purge.add(parcel.seq);
                 open.parcels.pop_front();
             }
             let begun = open.parcels.front().map(|parcel| Begun {
@@ -302,15 +343,9 @@ impl Mailbox for Reader {
                 acked: parcel.skipped
                     + usize::try_from(floor.saturating_sub(parcel.tokens.start)).unwrap_or(0),
             });
-            self.bookmarks.set(&self.who, begun);
-            // On another connection these numbers may mean other parcels.
-            if let Some(seq) = taken.filter(|_| open.is_current()) {
-                let subject = format!("$JS.API.STREAM.PURGE.{}", names::mailbox_stream(self.who.as_str()));
-                let body = json!({ "seq": seq + 1 }).to_string();
-                let purged = open.line.client.publish(subject, body.into()).await;
-                purged.map_err(|error| RelayError::Unreachable(error.to_string()))?;
-            }
-            Ok(())
+            let taken = open.purge.newest().map(|seq| (seq, open.connections));
+            self.bookmarks.set(&self.who, Left { begun, taken });
+            if open.purge.is_due() { open.purge_taken(&self.who).await } else { Ok(()) }
         })
     }
 }

@@ -17,6 +17,7 @@ mod names;
 mod outgoing;
 mod parcel;
 mod presence;
+mod purge;
 mod secret_file;
 pub mod server_config;
 pub mod setup;
@@ -171,6 +172,22 @@ impl Relay for NatsRelay {
 
     fn attend<'a>(&'a self, who: &'a Address, answer: Answering) -> Pending<'a, ()> {
         Box::pin(async move { presence::attend(&self.own(who).await?, who, answer).await })
+    }
+
+    fn renewed(&self) -> Pending<'_, ()> {
+        Box::pin(async move {
+            loop {
+                let line = self.0.lines.any().await?;
+                let mut heard = line.heard.clone();
+                heard.mark_unchanged();
+                if line.is_up() && self.0.served_by.check(line.server_id()).is_err() {
+                    return Ok(());
+                }
+                if heard.changed().await.is_err() {
+                    return Err(RelayError::Closed);
+                }
+            }
+        })
     }
 
     fn mailbox(&self, who: &Address) -> Box<dyn Mailbox> {
