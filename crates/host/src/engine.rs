@@ -119,6 +119,7 @@ impl Host {
         self.stage = Stage::Running(number);
         self.command_count += 1;
         self.mark_running(number, None);
+        self.show_start(number);
         self.feed(number);
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pipe::PipeFlags;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::termios::Winsize;
 use trl_journal::{Caps, Journal};
 use trl_protocol::exec::Stream;
 use trl_protocol::fault::Fault;
@@ -26,6 +27,7 @@ use crate::shell::snapshot::Snapshot;
 use crate::shell::{Held, Shell, text};
 use crate::strays::Aftermath;
 use crate::streams::Subscription;
+use crate::terminal::Console;
 use crate::timer::Timer;
 use crate::wind_down::Ending;
 
@@ -126,6 +128,10 @@ pub(crate) struct Host {
     pub(crate) aftermath: Option<Aftermath>,
     /// The foreground command that the shell's terminal was last given to.
     pub(crate) terminal_owner: Option<u64>,
+    /// What was asked for; a new shell's terminal gets it too.
+    pub(crate) terminal_size: Option<Winsize>,
+    /// While people are attached.
+    pub(crate) console: Option<Console>,
     pub(crate) ending: Option<Ending>,
     pub(crate) over: bool,
     pub(crate) listener: Option<UnixListener>,
@@ -236,6 +242,8 @@ impl Host {
             watchers: Vec::new(),
             aftermath: None,
             terminal_owner: None,
+            terminal_size: None,
+            console: None,
             ending: None,
             over: false,
             listener: Some(listener),
@@ -254,6 +262,7 @@ impl Host {
             for (source, ready) in self.wait()? {
                 self.handle(source, ready);
             }
+            self.take_typed_ahead();
             self.flush_links();
         }
         Ok(())
@@ -377,10 +386,11 @@ impl Host {
         self.active.iter().filter_map(|number| self.execs.get(number).map(|exec| (*number, exec)))
     }
 
-    /// When this session has been unused, or has lived, for too long. Never while a command runs.
+    /// When this session has been unused, or has lived, for too long. Never while a command runs
+    /// or a person sits at it.
     pub(crate) fn idle_deadline(&self) -> Option<Instant> {
         let busy = self.ending.is_some() || self.active_execs().any(|(_, exec)| exec.outcome().is_none());
-        if busy {
+        if busy || self.is_attended() {
             return None;
         }
         let after = |from: Instant, seconds: f64| {
@@ -429,6 +439,7 @@ impl Host {
         self.be_found();
         self.subscriptions.retain(|subscription| subscription.link != id);
         self.watchers.retain(|watcher| watcher.link != id);
+        self.forget_watchers(|link, _| link == id);
         for exec in self.execs.values_mut() {
             if exec.requester.is_some_and(|requester| requester.link == id) {
                 exec.requester = None;

@@ -107,6 +107,7 @@ impl Host {
         self.leave_terminal(number, was_stopped);
         self.answer(number);
         self.tell_watchers(number);
+        self.show_end(number);
         self.prune();
     }
 

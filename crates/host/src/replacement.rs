@@ -81,6 +81,10 @@ impl Host {
         let (dir, lost_dir) = existing_dir(&self.cwd, &self.spec.env);
         match Shell::spawn(&self.spec, &dir) {
             Ok(shell) => {
+                if let Some(size) = self.terminal_size {
+                    // Without it the new terminal has a usual size.
+                    rustix::termios::tcsetwinsize(&shell.terminal, size).ok();
+                }
                 self.shell = Some(shell);
                 self.stage_deadline = Some(Instant::now() + PATIENCE);
                 self.restarts += 1;

@@ -18,7 +18,7 @@ use crate::host::{Host, Stage, timestamp};
 use crate::outcome::End;
 use crate::shell::text;
 use crate::streams::Subscription;
-use crate::terminal::Tty;
+use crate::terminal::{Tty, Watch};
 
 /// Ids of writes that are remembered per command.
 const WRITE_IDS: usize = 64;
@@ -58,6 +58,14 @@ impl Host {
             }
             ToHost::Cancel { req, exec, signal } => (req, self.on_cancel(req, exec, signal)),
             ToHost::Resize { req, exec, rows, cols } => (req, self.on_resize(req, exec, (rows, cols))),
+            ToHost::View { req, writer, take_over, size } => {
+                (req, self.on_watch(Requester { link, req }, Watch { writer, take_over, size }))
+            }
+            ToHost::Keys { req, data } => (req, self.on_keys(req, &data)),
+            ToHost::Size { req, rows, cols } => {
+                self.size_terminal(rows, cols);
+                (req, Ok(Some(FromHost::Taken { req })))
+            }
             ToHost::Screen { req, exec } => (req, self.on_screen_asked(req, exec)),
             ToHost::List { req } => {
                 self.look_for_all_waiting();
@@ -100,7 +108,11 @@ impl Host {
         Fault::new(Code::ExecNotFound, format!("the command {id} {why}; exec.list tells which are there"))
     }
 
-    fn on_run(&mut self, requester: Requester, mut run: RunSpec) -> Result<Option<FromHost>, Fault> {
+    pub(crate) fn on_run(
+        &mut self,
+        requester: Requester,
+        mut run: RunSpec,
+    ) -> Result<Option<FromHost>, Fault> {
         if self.ending.is_some() {
             return Err(Fault::new(Code::SessionTerminated, "the session is ending"));
         }
@@ -254,6 +266,7 @@ impl Host {
     }
 
     fn on_credit(&mut self, link: u64, req: u64, bytes: u64) {
+        self.grant_watcher(link, req, bytes);
         let found = self.subscriptions.iter().position(|s| s.link == link && s.req == req);
         if let Some(index) = found {
             let subscription = &mut self.subscriptions[index];
@@ -267,6 +280,7 @@ impl Host {
     fn on_detach(&mut self, link: u64, req: u64) {
         self.watchers.retain(|watcher| *watcher != Requester { link, req });
         self.subscriptions.retain(|s| s.link != link || s.req != req);
+        self.forget_watchers(|watching, request| (watching, request) == (link, req));
         for exec in self.execs.values_mut() {
             if exec.requester == Some(Requester { link, req }) {
                 exec.requester = None;

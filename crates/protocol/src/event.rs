@@ -76,6 +76,7 @@ impl Event<'_> {
     pub fn of(method: &str) -> &'static [&'static str] {
         match method {
             "exec.stream" | "exec.attach" => &["gap", "started", "stderr", "stdout", "waiting"],
+            "session.attach" => &["stdout"],
             "mail.subscribe" => &["mail"],
             "events.subscribe" => &["change", "missed", "subscribed"],
             _ => &[],

@@ -49,6 +49,9 @@ requests! {
     SessionDestroy(session::DestroyParams) -> session::Destroyed = "session.destroy";
     SessionRestart(session::SessionParams) -> session::Restarted = "session.restart";
     SessionBind(session::BindParams) -> session::Bound = "session.bind";
+    SessionAttach(session::AttachParams) -> session::Detached = "session.attach";
+    SessionInput(session::InputParams) -> session::InputTaken = "session.input";
+    SessionResize(session::ResizeParams) -> session::Resized = "session.resize";
     ExecRun(exec::RunParams) -> exec::RunReply = "exec.run";
     ExecStream(exec::RunParams) -> exec::StreamReply = "exec.stream";
     ExecStart(exec::RunParams) -> exec::Started = "exec.start";
@@ -96,9 +99,9 @@ requests! {
 }
 
 impl Request {
-    /// Whether it is answered only when the daemon ends: all that it is for are its events.
+    /// Whether it is answered only when somebody leaves: all that it is for are its events.
     pub fn is_endless(&self) -> bool {
-        matches!(self, Request::MailSubscribe(_) | Request::EventsSubscribe(_))
+        matches!(self, Request::MailSubscribe(_) | Request::EventsSubscribe(_) | Request::SessionAttach(_))
     }
 }
 

@@ -164,3 +164,75 @@ pub struct Restarted {
     pub restarts: u64,
     pub working_dir: String,
 }
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AttachParams {
+    /// A session's id or name.
+    pub session_id: String,
+    /// Only look.
+    #[serde(default)]
+    pub read_only: bool,
+    /// In place of the one who is attached now.
+    #[serde(default)]
+    pub take_over: bool,
+    /// Of the window, with `cols`; not of one that only looks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cols: Option<u16>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Released {
+    /// Somebody else has attached in this place.
+    TakenOver,
+    /// The end of input (Ctrl-D) at the prompt.
+    Left,
+}
+
+/// The end of `session.attach`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Detached {
+    pub session_id: SessionId,
+    pub reason: Released,
+}
+
+/// The `reason` in the details where keys find neither a command nor a prompt.
+pub const NOBODY_ATTACHED: &str = "nobody_attached";
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InputParams {
+    /// A session's id or name.
+    pub session_id: String,
+    pub data: String,
+    /// How `data` is given.
+    #[serde(default)]
+    pub encoding: crate::exec::Encoding,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InputTaken {
+    pub session_id: SessionId,
+    pub bytes: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResizeParams {
+    /// A session's id or name.
+    pub session_id: String,
+    /// 1 to 1000.
+    pub rows: u16,
+    /// 1 to 1000.
+    pub cols: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Resized {
+    pub session_id: SessionId,
+    pub rows: u16,
+    pub cols: u16,
+}

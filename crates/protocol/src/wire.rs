@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::exec::{ExecInfo, Outcome, Screen, Stream};
 use crate::fault::Fault;
 use crate::ids::SessionId;
+pub use crate::session::Released;
 use crate::session::{SessionInfo, SessionLimits};
 
 /// Raised when a host or daemon must know that the other can do something new.
@@ -118,6 +119,29 @@ pub enum ToHost {
     Resize {
         req: u64,
         exec: u64,
+        rows: u16,
+        cols: u16,
+    },
+    /// Shows the session as people see it, until `Detach` or `Released`.
+    View {
+        req: u64,
+        /// Types, and whose window gives the size.
+        writer: bool,
+        /// In place of the one who does now.
+        take_over: bool,
+        /// Rows and columns.
+        #[serde(default)]
+        size: Option<(u16, u16)>,
+    },
+    /// Keys of a person, to the command on the terminal or to the prompt.
+    Keys {
+        req: u64,
+        #[serde(with = "base64_bytes")]
+        data: Vec<u8>,
+    },
+    /// The size of the session's terminal.
+    Size {
+        req: u64,
         rows: u16,
         cols: u16,
     },
@@ -258,6 +282,15 @@ pub enum FromHost {
         req: u64,
         exec: u64,
     },
+    /// Answers `Keys` and `Size`.
+    Taken {
+        req: u64,
+    },
+    /// The end of `View` that was not asked for.
+    Released {
+        req: u64,
+        reason: Released,
+    },
     Screen {
         req: u64,
         screen: Box<Screen>,
@@ -299,6 +332,8 @@ impl FromHost {
             | FromHost::Range { req, .. }
             | FromHost::Wrote { req, .. }
             | FromHost::Resized { req, .. }
+            | FromHost::Taken { req }
+            | FromHost::Released { req, .. }
             | FromHost::Screen { req, .. }
             | FromHost::Cancelled { req, .. }
             | FromHost::Execs { req, .. }
@@ -320,6 +355,8 @@ impl FromHost {
             | FromHost::Range { .. }
             | FromHost::Wrote { .. }
             | FromHost::Resized { .. }
+            | FromHost::Taken { .. }
+            | FromHost::Released { .. }
             | FromHost::Screen { .. }
             | FromHost::Cancelled { .. }
             | FromHost::Execs { .. }

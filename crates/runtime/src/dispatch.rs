@@ -55,6 +55,15 @@ impl Runtime {
             Request::SessionBind(params) => {
                 session::bind::perform(runtime, &params, caller).map(Reply::SessionBound)
             }
+            Request::SessionAttach(params) => {
+                session::attach::perform(runtime, &params, caller, events_to).await.map(Reply::Detached)
+            }
+            Request::SessionInput(params) => {
+                session::input::perform(runtime, params).await.map(Reply::InputTaken)
+            }
+            Request::SessionResize(params) => {
+                session::resize::perform(runtime, &params).await.map(Reply::SessionResized)
+            }
             Request::ExecRun(params) => {
                 exec::run::perform(runtime, params, caller).await.map(Box::new).map(Reply::Ran)
             }

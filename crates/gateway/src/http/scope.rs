@@ -52,10 +52,14 @@ impl Scope {
                 Some(_) => Scope::Run,
                 None => Scope::Read,
             },
+            Request::SessionAttach(params) if params.read_only => Scope::Read,
             Request::SessionCreate(_)
             | Request::SessionDestroy(_)
             | Request::SessionRestart(_)
             | Request::SessionBind(_)
+            | Request::SessionAttach(_)
+            | Request::SessionInput(_)
+            | Request::SessionResize(_)
             | Request::ExecRun(_)
             | Request::ExecStream(_)
             | Request::ExecStart(_)
@@ -110,6 +114,9 @@ mod tests {
         let of = |method: &str, params| Scope::of(&Request::parse(method, params).unwrap());
         assert_eq!(of("session.list", serde_json::json!({})), Scope::Read);
         assert_eq!(of("session.create", serde_json::json!({})), Scope::Run);
+        let attach = |read_only| serde_json::json!({"session_id": "s", "read_only": read_only});
+        assert_eq!(of("session.attach", attach(true)), Scope::Read);
+        assert_eq!(of("session.attach", attach(false)), Scope::Run);
         assert_eq!(of("system.shutdown", serde_json::json!({})), Scope::Admin);
     }
 }

@@ -59,6 +59,63 @@ impl Emulator {
         std::mem::take(&mut self.parser.callbacks_mut().answers)
     }
 
+    /// The screen as bytes that draw it on another terminal, modes and all.
+    pub(crate) fn redraw(&self) -> Vec<u8> {
+        let screen = self.parser.screen();
+        let other = if screen.alternate_screen() { "\x1b[?1049h" } else { "\x1b[?1049l" };
+        let title = &self.parser.callbacks().title;
+        let title = if title.is_empty() { String::new() } else { format!("\x1b]2;{title}\x07") };
+        format!("{other}{title}{}", screen.state_formatted()).into_bytes()
+    }
+
+    /// As [`Emulator::redraw`], behind the lines that have scrolled off.
+    pub(crate) fn redraw_with_scrollback(&mut self) -> Vec<u8> {
+        let is_other = self.parser.screen().alternate_screen();
+        if is_other {
+            // What scrolls is the first screen; the other comes back as it is.
+            self.parser.process(b"\x1b[?47l");
+        }
+        let mut bytes = self.scrolled_off();
+        if !bytes.is_empty() {
+            // Off the screen with them, before it is drawn over.
+            let rows = self.parser.screen().size().0;
+            bytes.extend(std::iter::repeat_n(b'\n', rows.get().into()));
+        }
+        bytes.extend(self.redraw());
+        if is_other {
+            self.parser.process(b"\x1b[?47h");
+            bytes.extend(self.redraw());
+        }
+        bytes
+    }
+
+    fn scrolled_off(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let screen = self.parser.screen_mut();
+        let (rows, cols) = screen.size();
+        screen.set_scrollback(usize::MAX);
+        let mut left = screen.scrollback();
+        while left > 0 {
+            screen.set_scrollback(left);
+            let count = left.min(usize::from(rows.get()));
+            for row in screen.rows_formatted(0, cols.get()).take(count) {
+                bytes.extend_from_slice(row.as_bytes());
+                bytes.extend_from_slice(b"\x1b[0m\r\n");
+            }
+            left -= count;
+        }
+        screen.set_scrollback(0);
+        bytes
+    }
+
+    pub(crate) fn cols(&self) -> u16 {
+        self.parser.screen().size().1.get()
+    }
+
+    pub(crate) fn is_at_left(&self) -> bool {
+        self.parser.screen().cursor_position().1 == 0
+    }
+
     pub(crate) fn view(&self) -> View {
         let screen = self.parser.screen();
         let (rows, cols) = screen.size();
@@ -155,6 +212,44 @@ mod tests {
         assert_eq!(emulator.view().lines[0], "vim");
         emulator.feed(b"\x1b[?1049l");
         assert_eq!((emulator.view().lines[0].as_str(), emulator.view().alternate), ("shell", false));
+    }
+
+    #[test]
+    fn a_redraw_shows_the_same_with_its_modes() {
+        let first = after(b"\x1b]2;t\x07shell\x1b[?1049h\x1b[?2004h\x1b[?1002h\x1b[2;3H\x1b[1mx");
+        let mut second = Emulator::new(size(4, 10), 0);
+        second.feed(&first.redraw());
+        assert_eq!(second.view(), first.view());
+        let modes = |emulator: &Emulator| emulator.parser.screen().input_mode_formatted();
+        assert_eq!(modes(&second), modes(&first));
+        second.feed(b"\x1b[?1049l");
+        assert!(!second.view().alternate);
+    }
+
+    #[test]
+    fn what_scrolled_off_is_above_a_redraw() {
+        let mut first = Emulator::new(size(2, 10), 100);
+        first.feed(b"1\r\n2\r\n3\r\n4\r\n5");
+        let mut second = Emulator::new(size(2, 10), 100);
+        second.feed(&first.redraw_with_scrollback());
+        assert_eq!(second.view().lines, ["4", "5"]);
+        second.parser.screen_mut().set_scrollback(usize::MAX);
+        let seen: Vec<String> = second.parser.screen().rows(0, 10).collect();
+        assert_eq!(seen, ["1", "2"]);
+    }
+
+    #[test]
+    fn below_another_screen_the_first_is_drawn_too() {
+        let mut first = Emulator::new(size(2, 10), 100);
+        first.feed(b"1\r\n2\r\n3\x1b[?1049hvim");
+        let before = first.view();
+        let mut second = Emulator::new(size(2, 10), 100);
+        second.feed(&first.redraw_with_scrollback());
+        assert_eq!((second.view(), first.view()), (before.clone(), before));
+        second.feed(b"\x1b[?1049l");
+        assert_eq!(second.view().lines, ["2", "3"]);
+        second.parser.screen_mut().set_scrollback(usize::MAX);
+        assert_eq!(second.parser.screen().rows(0, 10).next().as_deref(), Some("1"));
     }
 
     #[test]

@@ -6,7 +6,11 @@
 //! [`crate::streams`] into the journal and the emulator; see
 //! `docs/decisions/0008-one-terminal-per-session.md`.
 
+mod at_prompt;
+mod attached;
+mod console;
 mod emulator;
+mod line;
 mod requests;
 mod typing;
 mod waiting;
@@ -22,6 +26,8 @@ use trl_protocol::wire::{RunSpec, Stdin};
 use crate::exec::Exec;
 use crate::host::Host;
 use crate::shell::{Shell, open_terminal, path_of, prompt};
+pub(crate) use attached::Watch;
+pub(crate) use console::Console;
 use emulator::{Emulator, View};
 pub(crate) use waiting::Quiet;
 
@@ -174,6 +180,8 @@ impl Host {
         let bytes = &buffer[..read];
         if let Some(owner) = self.on_screen() {
             self.take_output(owner, Stream::Stdout, bytes);
+        } else {
+            self.show(bytes);
         }
         self.note_last_words(bytes);
         true
@@ -194,6 +202,7 @@ impl Host {
 
     /// What a command wrote to its terminal, before it is in the journal.
     pub(crate) fn draw(&mut self, number: u64, bytes: &[u8]) {
+        let is_attended = self.is_attended();
         let Some(exec) = self.execs.get_mut(&number) else { return };
         exec.stirs();
         let Some(tty) = &mut exec.tty else { return };
@@ -205,7 +214,8 @@ impl Host {
         }
         emulator.feed(bytes);
         let answers = emulator.take_answers();
-        if !answers.is_empty() {
+        // The terminal of a person who is attached answers itself.
+        if !answers.is_empty() && !is_attended {
             tty.pending.extend(answers);
             self.feed(number);
         }
@@ -215,12 +225,18 @@ impl Host {
     pub(crate) fn leave_terminal(&mut self, number: u64, was_stopped: bool) {
         let Some(tty) = self.execs.get_mut(&number).and_then(|exec| exec.tty.as_mut()) else { return };
         tty.screen = Screen::Last(tty.view());
-        tty.pending = VecDeque::new();
+        let untaken: Vec<u8> = std::mem::take(&mut tty.pending).into();
         tty.own = None;
         let Some(program_end) = tty.program_end.take() else { return };
+        let modes = tty.modes.take();
+        if !was_stopped && self.is_attended() {
+            // A person who types ahead means the prompt.
+            let unread = typing::unread(&program_end).unwrap_or_default();
+            self.keep_for_prompt(&[unread, untaken].concat());
+        }
         // What nobody read is not for the next command.
         rustix::termios::tcflush(&program_end, QueueSelector::IFlush).ok();
-        if let (true, Some(modes)) = (was_stopped, tty.modes.take()) {
+        if let (true, Some(modes)) = (was_stopped, modes) {
             // It had no time to put back what it had changed.
             rustix::termios::tcsetattr(&program_end, OptionalActions::Now, &modes).ok();
         }

@@ -6,7 +6,8 @@ use trl_protocol::fault::Fault;
 use trl_protocol::ids::ExecId;
 use trl_protocol::wire::FromHost;
 
-use super::{Tty, emulator::View};
+use super::Tty;
+use super::emulator::View;
 use crate::exec::{Exec, Phase};
 use crate::host::Host;
 
@@ -34,6 +35,12 @@ impl Host {
             }
             Some(Err(error)) => {
                 return Err(Fault::internal(format!("the terminal refused its size: {error}")));
+            }
+        }
+        if tty.own.is_none() {
+            self.terminal_size = Some(size);
+            if let Some(console) = &mut self.console {
+                console.emulator.resize(size);
             }
         }
         if let Some(emulator) = tty.emulator() {

@@ -1,6 +1,9 @@
 //! What is typed to a command on a terminal.
 
-use rustix::termios::{LocalModes, SpecialCodeIndex, Termios};
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios};
 use trl_protocol::fault::{Code, Fault};
 use trl_protocol::limits;
 
@@ -9,6 +12,8 @@ use crate::host::Host;
 use crate::shell::Shell;
 
 const CONTROL_D: u8 = 4;
+/// What the kernel keeps of typed keys, at most.
+const LONGEST_UNREAD: usize = 4096;
 
 impl Exec {
     /// Takes what was typed to a command on a terminal.
@@ -46,6 +51,20 @@ impl Host {
         }
         true
     }
+}
+
+/// What was typed and is still in the terminal.
+pub(super) fn unread(program_end: &OwnedFd) -> io::Result<Vec<u8>> {
+    let modes = rustix::termios::tcgetattr(program_end)?;
+    let mut by_key = modes.clone();
+    by_key.local_modes.remove(LocalModes::ICANON);
+    (by_key.special_codes[SpecialCodeIndex::VMIN], by_key.special_codes[SpecialCodeIndex::VTIME]) = (0, 0);
+    rustix::termios::tcsetattr(program_end, OptionalActions::Now, &by_key)?;
+    let mut keys = vec![0; LONGEST_UNREAD];
+    let read = rustix::io::read(program_end, &mut keys);
+    rustix::termios::tcsetattr(program_end, OptionalActions::Now, &modes)?;
+    keys.truncate(read?);
+    Ok(keys)
 }
 
 /// The keys that end the input: at the start of a line one is enough, behind other

@@ -92,6 +92,6 @@ pub(super) fn details(reply: &impl serde::Serialize) -> serde_json::Value {
 }
 
 /// Said to a client that is gone, so for nobody's eyes but the log's.
-pub(super) fn nobody_waits() -> Fault {
+pub(crate) fn nobody_waits() -> Fault {
     Fault::internal("the client is gone; the command goes on")
 }

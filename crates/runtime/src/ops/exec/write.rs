@@ -25,16 +25,7 @@ pub(crate) async fn perform(
     caller: &Caller,
 ) -> Result<Written, Fault> {
     let (session, exec) = runtime.registry.of_exec(&params.exec_id)?;
-    let data = match params.encoding {
-        Encoding::Utf8 => params.data.into_bytes(),
-        Encoding::Base64 => STANDARD.decode(&params.data).map_err(|error| {
-            Fault::invalid(format!("param `data` is no base64: {error}"))
-                .with_details(serde_json::json!({ "field": "data" }))
-        })?,
-    };
-    if data.len() > limits::MAX_STDIN_BYTES {
-        return Err(too_much_stdin("data"));
-    }
+    let data = decoded(params.data, params.encoding)?;
     let write_id =
         params.write_id.or_else(|| Some(repetition(caller.request_id.as_deref()?, &data, params.eof)));
     let eof = params.eof;
@@ -45,6 +36,18 @@ pub(crate) async fn perform(
         }
         other => Err(unexpected(session.id, &other)),
     }
+}
+
+/// The bytes of the param `data`.
+pub(crate) fn decoded(data: String, encoding: Encoding) -> Result<Vec<u8>, Fault> {
+    let data = match encoding {
+        Encoding::Utf8 => data.into_bytes(),
+        Encoding::Base64 => STANDARD.decode(&data).map_err(|error| {
+            Fault::invalid(format!("param `data` is no base64: {error}"))
+                .with_details(serde_json::json!({ "field": "data" }))
+        })?,
+    };
+    if data.len() > limits::MAX_STDIN_BYTES { Err(too_much_stdin("data")) } else { Ok(data) }
 }
 
 /// Tells a repeated write from another one under the same request id.
