@@ -10,8 +10,9 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::config::{Flags, Key};
 use crate::verbs::{
-    agent, agents, cancel, completions, confine, contacts, doctor, envelope, inbox, info, kill, logs, ls,
-    man, mcp, ps, relay, reply, restart, run, send, send_input, sent, serve, sh, shutdown, version, wait,
+    agent, agents, attach, cancel, completions, confine, contacts, doctor, envelope, inbox, info, kill, logs,
+    ls, man, mcp, ps, relay, reply, restart, run, screen, send, send_input, sent, serve, sh, shutdown, top,
+    version, wait, watch,
 };
 
 /// Terminals that never lose their place.
@@ -91,6 +92,10 @@ pub(crate) enum Verb {
     Logs(logs::Args),
     Cancel(cancel::Args),
     SendInput(send_input::Args),
+    Attach(attach::Args),
+    Watch(watch::Args),
+    Screen(screen::Args),
+    Top(top::Args),
     Agent(agent::Args),
     Agents(agents::Args),
     Send(send::Args),

@@ -4,6 +4,7 @@ mod args;
 mod config;
 mod context;
 mod failure;
+mod frame;
 mod human;
 mod identity;
 mod letter;
@@ -13,6 +14,7 @@ mod output;
 #[cfg(test)]
 mod papers;
 mod quote;
+mod raw_terminal;
 mod table;
 mod target;
 mod verbs;
@@ -100,6 +102,10 @@ async fn client_verb(verb: Verb, context: &Context) -> Result<u8> {
         Verb::Wait(args) => wait::run(&args, context).await,
         Verb::Logs(args) => logs::run(&args, context).await,
         Verb::Cancel(args) => cancel::run(&args, context).await,
+        Verb::Attach(args) => attach::run(&args, context).await,
+        Verb::Watch(args) => watch::run(&args, context).await,
+        Verb::Screen(args) => screen::run(&args, context).await,
+        Verb::Top(args) => top::run(&args, context).await,
         Verb::SendInput(args) => send_input::run(&args, context).await,
         Verb::Agent(args) => agent::run(&args, context).await,
         Verb::Agents(args) => agents::run(&args, context).await,

@@ -14,7 +14,8 @@ Made from the definitions that `trl --help` shows; `UPDATE=1 cargo nextest run -
 Exit statuses: `trl run` and `trl sh` end with the command's own; 124 if it ran out of time, 125 if nobody saw how it
 ended, 130 if it was cancelled before it ran, 141 if the reader of the output went away. Where trl itself fails: 64 what
 was asked makes no sense, 65 it cannot be read, 66 there is no such session or command, 67 no such agent, 69 no daemon, 70
-a fault of the daemon, 71 the system refused, 75 busy or full, 77 not allowed, 78 bad settings. `trl doctor` ends with 1 if a check fails.
+a fault of the daemon, 71 the system refused, 75 busy or full, 77 not allowed, 78 bad settings. `trl doctor` ends with 1 if a check
+fails, `trl attach` with 3 if somebody else took over.
 
 With `--json` the answer is one JSON object on stdout (`run --json-stream` and `logs --follow`: one a line), and so is
 an error: `{\"ok\":false,\"error\":{\"code\":…,\"message\":…}}`.

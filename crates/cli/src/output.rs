@@ -4,6 +4,7 @@
 //! has gone away ends a verb quietly ([`Failure::closed_pipe`]).
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
 
 use serde::Serialize;
 use tokio::io::AsyncWriteExt as _;
@@ -78,6 +79,13 @@ pub(crate) fn above_prompt(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
 
+/// Bytes that put a terminal back to what it was.
+pub(crate) fn to_terminal(bytes: &[u8]) {
+    let mut stdout = io::stdout().lock();
+    // One that is gone needs none.
+    let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+}
+
 /// Goes with the note before it.
 pub(crate) fn aside(text: &str) {
     say(&format!("     {text}"));
@@ -131,6 +139,9 @@ impl Paint {
     }
 }
 
+/// How long a terminal may take for what is on its way to it.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// A command's two streams, written off the event loop: a reader that stalls must not
 /// keep Ctrl-C from being heard.
 #[derive(Debug)]
@@ -150,6 +161,12 @@ impl Streams {
             Stream::Stderr => put(&mut self.stderr, bytes).await,
         };
         written.map_err(write_failed)
+    }
+
+    /// Waits until what was begun is written, though nobody waits for its writer any more: what
+    /// is written to the terminal next comes behind it. One that takes nothing is given up.
+    pub(crate) async fn settle(&mut self) {
+        let _ = tokio::time::timeout(LAST_WORDS, self.stdout.flush()).await;
     }
 }
 

@@ -9,15 +9,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::net::UnixStream;
-use trl_protocol::Code;
 use trl_protocol::exec::{
     AttachParams, CancelParams, Cancelled, ExecInfo, ExecList, ExecParams, ListParams, OutputParams,
-    OutputReply, RunParams, RunReply, Started, WaitParams, Waited, WriteParams, Written,
+    OutputReply, RunParams, RunReply, Screen, ScreenParams, Started, WaitParams, Waited, WriteParams,
+    Written,
 };
 use trl_protocol::session::{
     CreateParams, Created, DestroyParams, Destroyed, Restarted, SessionInfo, SessionList, SessionParams,
 };
 use trl_protocol::system::{NoParams, Pong, ShutdownParams, ShuttingDown, Stats, SystemInfo};
+use trl_protocol::{Code, session};
 
 use crate::connection::{Connection, Ended};
 use crate::conversation::Conversation;
@@ -27,6 +28,7 @@ use crate::message::{self, Incoming};
 use crate::options::Options;
 use crate::start;
 use crate::stream::ExecStream;
+use crate::view::SessionView;
 
 /// Tries for one call: a daemon that is being replaced costs one or two.
 const TRIES: usize = 4;
@@ -40,6 +42,8 @@ const REPEATABLE: &[&str] = &[
     "exec.list",
     "exec.info",
     "exec.wait",
+    "exec.screen",
+    "session.resize",
     "system.ping",
     "system.stats",
     "system.info",
@@ -164,6 +168,11 @@ impl Client {
         ExecStream::attach(self, params).await
     }
 
+    /// Sees a session as a person does; see [`SessionView`].
+    pub async fn view(&self, params: &session::AttachParams) -> Result<SessionView<'_>> {
+        SessionView::open(self, params).await
+    }
+
     /// Requests on a connection of their own; see [`Conversation`].
     pub async fn conversation(&self) -> Result<Conversation<'_>> {
         Conversation::open(self).await
@@ -247,6 +256,9 @@ typed! {
     session_info(SessionParams) -> SessionInfo = "session.info";
     session_destroy(DestroyParams) -> Destroyed = "session.destroy";
     session_restart(SessionParams) -> Restarted = "session.restart";
+    session_input(session::InputParams) -> session::InputTaken = "session.input";
+    session_resize(session::ResizeParams) -> session::Resized = "session.resize";
+    exec_screen(ScreenParams) -> Screen = "exec.screen";
     exec_run(RunParams) -> RunReply = "exec.run";
     exec_start(RunParams) -> Started = "exec.start";
     exec_output(OutputParams) -> OutputReply = "exec.output";

@@ -15,6 +15,7 @@ mod options;
 pub mod readiness;
 mod start;
 mod stream;
+mod view;
 
 pub use client::Client;
 pub use connection::MAX_SOCKET_PATH;
@@ -23,3 +24,4 @@ pub use error::{Error, Result};
 pub use message::Event;
 pub use options::{Options, Start};
 pub use stream::{ExecStream, Step};
+pub use view::{SessionView, Shown};

@@ -2,6 +2,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod agents;
+pub(crate) mod attach;
 pub(crate) mod autorespond;
 pub(crate) mod cancel;
 pub(crate) mod completions;
@@ -21,11 +22,14 @@ pub(crate) mod relay;
 pub(crate) mod reply;
 pub(crate) mod restart;
 pub(crate) mod run;
+pub(crate) mod screen;
 pub(crate) mod send;
 pub(crate) mod send_input;
 pub(crate) mod sent;
 pub(crate) mod serve;
 pub(crate) mod sh;
 pub(crate) mod shutdown;
+pub(crate) mod top;
 pub(crate) mod version;
 pub(crate) mod wait;
+pub(crate) mod watch;

@@ -1,0 +1,117 @@
+//! A session as people see it, across cut connections and restarted daemons.
+//!
+//! What is shown on a new connection begins with the whole screen, so nothing is missed
+//! when the old one was cut.
+
+use serde_json::Value;
+use trl_protocol::Code;
+use trl_protocol::session::{AttachParams, Detached};
+
+use crate::client::Client;
+use crate::connection::Connection;
+use crate::error::{Error, Result};
+use crate::message::{self, Event, Incoming};
+
+const METHOD: &str = "session.attach";
+/// Reconnects in a row that show nothing before the view gives up.
+const FRUITLESS: usize = 4;
+
+/// What comes next of a session.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shown {
+    /// Bytes for the terminal.
+    Bytes { offset: u64, bytes: Vec<u8> },
+    /// The last: why it ended.
+    Over(Detached),
+}
+
+#[derive(Debug)]
+pub struct SessionView<'c> {
+    client: &'c Client,
+    connection: Connection,
+    params: AttachParams,
+    id: String,
+    fruitless: usize,
+}
+
+impl<'c> SessionView<'c> {
+    pub(crate) async fn open(client: &'c Client, params: &AttachParams) -> Result<SessionView<'c>> {
+        let (connection, id) = ask(client, params).await?;
+        Ok(SessionView { client, connection, params: params.clone(), id, fruitless: 0 })
+    }
+
+    /// What comes next; nothing comes after [`Shown::Over`] or an error.
+    ///
+    /// Not cancel-safe: a call that is dropped half-way may lose a line.
+    pub async fn next(&mut self) -> Result<Shown> {
+        loop {
+            let read = match self.connection.next_line().await {
+                Ok(line) => read(line, &self.id, self.client.may_start())?,
+                Err(_) => Read::Cut,
+            };
+            match read {
+                Read::Shown(shown) => {
+                    self.fruitless = 0;
+                    return Ok(shown);
+                }
+                Read::Skip => {}
+                Read::Cut => self.resume().await?,
+                Read::Leaving => {
+                    // Its socket still accepts; the end of this connection is the sign that it is gone.
+                    while self.connection.next_line().await.is_ok() {}
+                    self.resume().await?;
+                }
+            }
+        }
+    }
+
+    /// Goes on over a new connection. The place is still ours, if only by a moment.
+    async fn resume(&mut self) -> Result<()> {
+        if self.fruitless == FRUITLESS {
+            return Err(Error::Lost { method: METHOD.to_owned() });
+        }
+        self.fruitless += 1;
+        self.params.take_over = !self.params.read_only;
+        // The host knows the size, and perhaps a later one.
+        (self.params.rows, self.params.cols) = (None, None);
+        (self.connection, self.id) = ask(self.client, &self.params).await?;
+        Ok(())
+    }
+}
+
+enum Read {
+    Shown(Shown),
+    Skip,
+    Cut,
+    /// Cut by a daemon that says goodbye and still holds its socket.
+    Leaving,
+}
+
+fn read(line: &[u8], id: &str, may_start: bool) -> Result<Read> {
+    Ok(match message::read(line, id).map_err(unreadable)? {
+        Some(Incoming::Event { name, data }) => match message::event(&name, data).map_err(unreadable)? {
+            Some(Event::Output { offset, bytes, .. }) => Read::Shown(Shown::Bytes { offset, bytes }),
+            _ => Read::Skip,
+        },
+        Some(Incoming::Done(data)) => {
+            let over = serde_json::from_str(data).map_err(|error| unreadable(error.to_string()))?;
+            Read::Shown(Shown::Over(over))
+        }
+        Some(Incoming::Failed(fault)) if fault.code == Code::ShuttingDown && may_start => Read::Leaving,
+        Some(Incoming::Failed(fault)) => return Err(Error::Fault(fault)),
+        None => Read::Skip,
+    })
+}
+
+async fn ask(client: &Client, params: &AttachParams) -> Result<(Connection, String)> {
+    let id = client.next_id();
+    let params: Value = serde_json::to_value(params).map_err(|error| unreadable(error.to_string()))?;
+    let line = message::request(&id, METHOD, params).map_err(|error| unreadable(error.to_string()))?;
+    let mut connection = client.open().await?;
+    connection.send(&line).await.map_err(|_| Error::Lost { method: METHOD.to_owned() })?;
+    Ok((connection, id))
+}
+
+fn unreadable(problem: String) -> Error {
+    Error::Unreadable { method: METHOD.to_owned(), problem }
+}
