@@ -53,6 +53,23 @@ fn the_manual_is_what_help_says() {
     assert!(there == made, "docs/cli.md is out of date; UPDATE=1 writes it anew");
 }
 
+/// `trl man` makes them when it is asked, so they cannot be old; but they must be there and whole.
+#[test]
+fn every_verb_has_a_page_that_says_what_help_says() {
+    let dir = tempfile::tempdir().unwrap();
+    clap_mangen::generate_to(Cli::command(), dir.path()).unwrap();
+    let page = |name: &str| std::fs::read_to_string(dir.path().join(format!("{name}.1"))).unwrap_or_default();
+    for verb in Cli::command().get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        let text = page(&format!("trl-{}", verb.get_name())).replace('\\', "");
+        let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+        assert!(text.contains(&about), "{}: {text}", verb.get_name());
+        for option in verb.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(|arg| arg.get_long()) {
+            assert!(text.contains(&format!("--{option}")), "{} --{option}", verb.get_name());
+        }
+    }
+    assert!(page("trl").contains("TRL_"), "what the environment says is told too");
+}
+
 #[test]
 fn every_verb_says_what_it_does() {
     for verb in Cli::command().get_subcommands() {

@@ -18,6 +18,6 @@ mod vigil;
 mod within;
 mod written;
 
-pub use http::{HttpConfig, HttpError, TlsError, TlsFiles, TokenError, Tokens};
+pub use http::{HttpConfig, HttpError, Patience, TlsError, TlsFiles, TokenError, Tokens};
 pub use serve::{GatewayConfig, ServeError, serve, serve_blocking};
 pub use unix::SocketError;

@@ -113,6 +113,8 @@ pub(crate) struct Host {
     /// Commands that left the state alone and are not in the shell's history yet.
     pub(crate) unrecorded: Vec<String>,
     pub(crate) command_count: u64,
+    /// Bytes of all commands, by stream.
+    pub(crate) printed: [u64; 2],
     pub(crate) restarts: u64,
     /// To be told with the next result.
     pub(crate) shell_note: Option<String>,
@@ -230,6 +232,7 @@ impl Host {
             last_status: 0,
             unrecorded: Vec::new(),
             command_count: past.command_count,
+            printed: [0; 2],
             restarts: past.restarts,
             shell_note: past.note,
             created: now,
@@ -503,6 +506,8 @@ impl Host {
             host_pid: std::process::id(),
             restarts: self.restarts,
             tty: self.spec.tty,
+            stdout_bytes: self.printed[0],
+            stderr_bytes: self.printed[1],
             running: running.map(|number| trl_protocol::ExecId { session: self.spec.session_id, number }),
             queued: self.queue.len(),
             unresponsive: false,

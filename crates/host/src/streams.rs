@@ -66,6 +66,7 @@ impl Host {
         if stream == Stream::Stdout && self.execs.get(&number).is_some_and(|exec| exec.tty.is_some()) {
             self.draw(number, bytes);
         }
+        self.printed[stream.index()] += bytes.len() as u64;
         self.show_output(number, bytes);
         let Some(exec) = self.execs.get_mut(&number) else { return };
         let offset = exec.journal.total(stream);

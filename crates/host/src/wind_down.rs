@@ -137,6 +137,7 @@ impl Host {
     fn say_goodbye(&mut self) {
         let Some(ending) = &self.ending else { return };
         let (requesters, reason) = (ending.requesters.clone(), ending.reason.clone());
+        let session = Some(Box::new(self.info()));
         // What remains of the session on disk goes first, so that its end means all of it.
         std::fs::remove_dir_all(&self.spec.state_dir).ok();
         let links: Vec<u64> = self.links.keys().copied().collect();
@@ -144,7 +145,7 @@ impl Host {
             let asked: Vec<u64> = requesters.iter().filter(|r| r.link == id).map(|r| r.req).collect();
             let Some(link) = self.links.get_mut(&id) else { continue };
             for req in if asked.is_empty() { vec![0] } else { asked } {
-                link.send(&FromHost::Ended { req, reason: reason.clone() });
+                link.send(&FromHost::Ended { req, reason: reason.clone(), session: session.clone() });
             }
             link.flush_waiting();
         }

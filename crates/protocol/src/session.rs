@@ -136,6 +136,11 @@ pub struct SessionInfo {
     /// How often the shell had to be replaced.
     pub restarts: u64,
     pub tty: bool,
+    /// All that its commands have printed since its host began, kept or not.
+    #[serde(default)]
+    pub stdout_bytes: u64,
+    #[serde(default)]
+    pub stderr_bytes: u64,
     /// The command that runs in the foreground.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running: Option<crate::ExecId>,

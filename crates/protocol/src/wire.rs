@@ -316,6 +316,9 @@ pub enum FromHost {
     Ended {
         req: u64,
         reason: String,
+        /// As it was at the end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<Box<SessionInfo>>,
     },
 }
 

@@ -1,16 +1,18 @@
 //! What was asked and how long it took, counted.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use trl_protocol::session::SessionInfo;
 use trl_protocol::system::Stats;
-use trl_protocol::{Reply, Request};
+use trl_protocol::{MailReply, Reply, Request};
 
 use crate::ops::session::list;
 use crate::ops::system::stats;
+use crate::registry::Registry;
 use crate::runtime::{Inner, Runtime};
+use crate::session::{Session, Totals};
 
 /// Upper ends of the classes in which times are counted, in seconds.
 pub const CLASSES: [f64; 10] = [0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0, 60.0];
@@ -18,7 +20,10 @@ pub const CLASSES: [f64; 10] = [0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0,
 #[derive(Debug)]
 pub(crate) struct Counters {
     methods: Vec<Counter>,
-    output_bytes: [AtomicU64; 2],
+    mail_sent: AtomicU64,
+    mail_read: AtomicU64,
+    /// Of the sessions that are over.
+    past: Mutex<Totals>,
 }
 
 #[derive(Debug, Default)]
@@ -33,7 +38,12 @@ struct Counter {
 impl Counters {
     pub(crate) fn new() -> Counters {
         let methods = Request::METHODS.iter().map(|_| Counter::default()).collect();
-        Counters { methods, output_bytes: Default::default() }
+        Counters {
+            methods,
+            mail_sent: AtomicU64::new(0),
+            mail_read: AtomicU64::new(0),
+            past: Mutex::default(),
+        }
     }
 
     pub(crate) fn note(&self, method: &str, took: Duration, reply: Option<&Reply>) {
@@ -44,15 +54,42 @@ impl Counters {
         add(&counter.micros, took.as_micros() as u64);
         let class = CLASSES.iter().position(|most| took.as_secs_f64() <= *most).unwrap_or(CLASSES.len());
         add(&counter.classes[class], 1);
-        let outcome = match reply {
-            Some(Reply::Ran(ran)) => Some(&ran.outcome),
-            Some(Reply::Streamed(streamed)) => Some(&streamed.outcome),
-            _ => None,
-        };
-        if let Some(outcome) = outcome {
-            add(&self.output_bytes[0], outcome.stdout_bytes);
-            add(&self.output_bytes[1], outcome.stderr_bytes);
+        if let Some(Reply::Mail(reply)) = reply {
+            let (sent, read) = exchanged(method, reply);
+            add(&self.mail_sent, sent);
+            add(&self.mail_read, read);
         }
+    }
+
+    /// Counts what a session had, while `remove` takes it from those that live: it is
+    /// never counted twice and never missing.
+    pub(crate) fn session_over(&self, session: &Session, remove: impl FnOnce()) {
+        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        remove();
+        past.add(session.totals());
+    }
+
+    /// Of all sessions, as far as their hosts have told.
+    fn totals(&self, registry: &Registry) -> Totals {
+        let past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut totals = *past;
+        for session in registry.all_living() {
+            totals.add(session.totals());
+        }
+        totals
+    }
+}
+
+/// Messages that a reply says were sent, and that it hands over.
+fn exchanged(method: &str, reply: &MailReply) -> (u64, u64) {
+    match reply {
+        MailReply::Sent(_) => (1, 0),
+        MailReply::Inbox(inbox) => (0, inbox.messages.len() as u64),
+        MailReply::CheckedReply(checked) => (0, checked.reply.is_some().into()),
+        MailReply::AwaitedReply(awaited) => {
+            ((method == "mail.send_and_wait").into(), awaited.reply.is_some().into())
+        }
+        _ => (0, 0),
     }
 }
 
@@ -62,8 +99,13 @@ pub struct Metrics {
     pub stats: Stats,
     pub sessions: Vec<SessionInfo>,
     pub requests: Vec<MethodMetrics>,
-    /// Of commands whose end was told, per stream.
+    /// Of all commands, per stream.
     pub output_bytes: [u64; 2],
+    /// Shells that were replaced.
+    pub restarts: u64,
+    /// Messages that clients of this daemon sent, and that were handed to them.
+    pub mail_sent: u64,
+    pub mail_read: u64,
 }
 
 /// One method that was asked at least once.
@@ -97,11 +139,18 @@ impl Runtime {
         };
         let counters = &runtime.counters;
         let requests = Request::METHODS.iter().zip(&counters.methods).map(of_method);
+        let stats = stats::perform(runtime).await;
+        // Asked last of all, so that the totals are of now.
+        let sessions = list::perform(runtime).await.sessions;
+        let totals = counters.totals(&runtime.registry);
         Metrics {
-            stats: stats::perform(runtime).await,
-            sessions: list::perform(runtime).await.sessions,
+            stats,
+            sessions,
             requests: requests.filter(|it| it.answered + it.refused > 0).collect(),
-            output_bytes: [load(&counters.output_bytes[0]), load(&counters.output_bytes[1])],
+            output_bytes: totals.output_bytes,
+            restarts: totals.restarts,
+            mail_sent: load(&counters.mail_sent),
+            mail_read: load(&counters.mail_read),
         }
     }
 }

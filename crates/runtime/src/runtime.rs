@@ -295,7 +295,7 @@ impl Inner {
         self.session_begun(&session);
         let (inner, watched) = (Arc::clone(self), Arc::clone(&session));
         tokio::spawn(async move {
-            let end = line.run().await;
+            let end = line.run(&watched).await;
             inner.session_over(&watched, end).await;
         });
         Ok(session)
@@ -319,7 +319,7 @@ impl Inner {
                     tracing::info!(session = %id, "a living session answers again");
                     session.note(&greeted.session);
                     match Line::new(link, greeted) {
-                        Ok(line) => line.run().await,
+                        Ok(line) => line.run(&session).await,
                         Err(error) => End::Foreign { reason: error.to_string() },
                     }
                 }
@@ -349,7 +349,7 @@ impl Inner {
             }
             End::Foreign { reason } => tracing::warn!(session = %id, reason, "a host was left alone"),
         }
-        self.registry.remove(info, end.clone());
+        self.counters.session_over(session, || self.registry.remove(info, end.clone()));
         self.tell_end(session, &end);
         self.settle();
         session.link.release(&end);

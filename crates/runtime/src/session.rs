@@ -23,7 +23,40 @@ pub(crate) struct Session {
     pub(crate) link: Link,
     pub(crate) process: HostProcess,
     pub(crate) places: Places,
+    /// What it had when this daemon met it.
+    begun: Totals,
     last_info: Mutex<SessionInfo>,
+}
+
+/// What a session has had of something that is only ever counted up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) output_bytes: [u64; 2],
+    pub(crate) restarts: u64,
+}
+
+impl Totals {
+    fn of(info: &SessionInfo) -> Totals {
+        Totals { output_bytes: [info.stdout_bytes, info.stderr_bytes], restarts: info.restarts }
+    }
+
+    pub(crate) fn add(&mut self, more: Totals) {
+        for (sum, bytes) in self.output_bytes.iter_mut().zip(more.output_bytes) {
+            *sum += bytes;
+        }
+        self.restarts += more.restarts;
+    }
+
+    fn since(self, begun: Totals) -> Totals {
+        let [stdout, stderr] = self.output_bytes;
+        Totals {
+            output_bytes: [
+                stdout.saturating_sub(begun.output_bytes[0]),
+                stderr.saturating_sub(begun.output_bytes[1]),
+            ],
+            restarts: self.restarts.saturating_sub(begun.restarts),
+        }
+    }
 }
 
 /// What a session leaves on disk.
@@ -64,6 +97,7 @@ impl Session {
             link,
             process,
             places,
+            begun: Totals::of(&info),
             last_info: Mutex::new(info),
         }
     }
@@ -94,6 +128,11 @@ impl Session {
 
     pub(crate) fn note(&self, info: &SessionInfo) {
         self.last_info.lock().unwrap_or_else(PoisonError::into_inner).clone_from(info);
+    }
+
+    /// What is known to have come since this daemon met it.
+    pub(crate) fn totals(&self) -> Totals {
+        Totals::of(&self.last_info.lock().unwrap_or_else(PoisonError::into_inner)).since(self.begun)
     }
 
     pub(crate) fn last_info(&self) -> SessionInfo {

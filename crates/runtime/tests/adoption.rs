@@ -56,7 +56,7 @@ async fn a_session_ends_when_its_host_says_so_and_is_lost_when_it_does_not() {
         });
         host.hear_run().await;
         if said {
-            host.say(&FromHost::Ended { req: 0, reason: "idle".into() }).await;
+            host.say(&FromHost::Ended { req: 0, reason: "idle".into(), session: None }).await;
         }
         drop(host);
         let fault = running.await.unwrap().unwrap_err();

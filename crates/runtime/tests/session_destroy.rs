@@ -17,7 +17,7 @@ async fn it_answers_when_the_host_is_gone() {
         async move { ask(&runtime, "session.destroy", json!({ "session_id": "fake", "force": true })).await }
     });
     let Some(ToHost::End { req, force: true }) = host.hear().await else { panic!("the host is told") };
-    host.say(&FromHost::Ended { req, reason: "asked".into() }).await;
+    host.say(&FromHost::Ended { req, reason: "asked".into(), session: None }).await;
     tokio::task::yield_now().await;
     assert!(!destroying.is_finished(), "the host is still there");
     drop(host);
@@ -40,7 +40,7 @@ async fn the_end_of_the_daemon_ends_its_sessions_unless_they_are_kept() {
             let Some(ToHost::End { req, force: false }) = host.hear().await else {
                 panic!("the host is told")
             };
-            host.say(&FromHost::Ended { req, reason: "asked".into() }).await;
+            host.say(&FromHost::Ended { req, reason: "asked".into(), session: None }).await;
             drop(host);
         }
         assert_eq!(ending.await.unwrap(), keep_sessions);

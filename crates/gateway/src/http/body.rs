@@ -11,14 +11,12 @@ use trl_protocol::{Code, Fault, limits};
 
 use super::answer;
 
-/// How long a whole body may take to come.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the rest of one that is too long is read, so that its sender gets to the answer.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// All of it, or why not.
-pub(crate) async fn read(mut body: Body) -> Result<Vec<u8>, Box<Response>> {
-    match tokio::time::timeout(PATIENCE, collect(&mut body)).await {
+pub(crate) async fn read(mut body: Body, patience: Duration) -> Result<Vec<u8>, Box<Response>> {
+    match tokio::time::timeout(patience, collect(&mut body)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(Broken::TooLong)) => {
             let rest = async { while let Some(Ok(_)) = next(&mut body).await {} };
@@ -32,7 +30,7 @@ pub(crate) async fn read(mut body: Body) -> Result<Vec<u8>, Box<Response>> {
             Err(Box::new(answer::fault(Fault::new(Code::ParseError, problem))))
         }
         Err(_) => {
-            let problem = format!("the body did not come within {} s", PATIENCE.as_secs());
+            let problem = format!("the body did not come within {} s", patience.as_secs_f64());
             Err(Box::new(answer::refusal(StatusCode::REQUEST_TIMEOUT, Fault::new(Code::ParseError, problem))))
         }
     }

@@ -19,7 +19,7 @@ pub(crate) async fn tell(State(front): State<Front>) -> Response {
 /// Names of sessions and what they say are nobody's business here: only numbers are told.
 fn written(metrics: &Metrics) -> String {
     let mut page = Page::default();
-    let Metrics { stats, sessions, requests, output_bytes } = metrics;
+    let Metrics { stats, sessions, requests, output_bytes, restarts, mail_sent, mail_read } = metrics;
     page.head("trl_sessions", "gauge", "Sessions by state.");
     for (state, name) in [
         (SessionState::Creating, "creating"),
@@ -30,9 +30,7 @@ fn written(metrics: &Metrics) -> String {
         let count = sessions.iter().filter(|session| session.state == state).count();
         page.row("trl_sessions", &format!("state=\"{name}\""), count);
     }
-    page.one("trl_session_restarts", "gauge", "Shells that were replaced in living sessions.", {
-        sessions.iter().map(|session| session.restarts).sum::<u64>()
-    });
+    page.one("trl_session_restarts_total", "counter", "Shells that were replaced.", restarts);
     page.one("trl_commands_total", "counter", "Commands that were run or started.", stats.total_commands_run);
     page.one(
         "trl_commands_running",
@@ -43,7 +41,7 @@ fn written(metrics: &Metrics) -> String {
     page.one("trl_commands_queued", "gauge", "Commands that wait for their session.", {
         sessions.iter().map(|session| session.queued).sum::<usize>()
     });
-    page.head("trl_output_bytes_total", "counter", "Output of commands whose end was told.");
+    page.head("trl_output_bytes_total", "counter", "Output of all commands.");
     page.row("trl_output_bytes_total", "stream=\"stdout\"", output_bytes[0]);
     page.row("trl_output_bytes_total", "stream=\"stderr\"", output_bytes[1]);
     page.head("trl_requests_total", "counter", "Requests by method and result.");
@@ -52,10 +50,8 @@ fn written(metrics: &Metrics) -> String {
             page.row("trl_requests_total", &format!("method=\"{}\",result=\"{result}\"", it.method), count);
         }
     }
-    let mail =
-        |method: &str| requests.iter().filter(|it| it.method == method).map(|it| it.answered).sum::<u64>();
-    let sent = mail("mail.send") + mail("mail.reply") + mail("mail.send_and_wait");
-    page.one("trl_mail_sent_total", "counter", "Messages that were accepted.", sent);
+    page.one("trl_mail_sent_total", "counter", "Messages that clients sent.", mail_sent);
+    page.one("trl_mail_read_total", "counter", "Messages that were handed to clients.", mail_read);
     page.head("trl_request_seconds", "histogram", "How long requests took.");
     for it in requests {
         let method = format!("method=\"{}\"", it.method);

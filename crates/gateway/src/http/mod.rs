@@ -42,17 +42,12 @@ use crate::connection::Phase;
 use crate::unix::LOOK_AGAIN;
 use gate::Gate;
 use origin::Allowed;
+pub use patience::Patience;
 use patience::Patient;
 use routes::Front;
 
 /// Connections served at a time; more wait to be accepted.
 pub(crate) const MAX_CONNECTIONS: u32 = 512;
-/// How long the head of a request may take to come, on a new connection or an idle one.
-const HEAD_PATIENCE: Duration = Duration::from_secs(30);
-/// How long a TLS handshake may take.
-const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a client may leave unread what was sent to it.
-const STALL_PATIENCE: Duration = Duration::from_secs(60);
 /// Most bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
@@ -70,6 +65,7 @@ pub struct HttpConfig {
     /// Origins whose pages may use this daemon; `*` is any.
     pub origins: Vec<String>,
     pub tls: Option<TlsFiles>,
+    pub patience: Patience,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -87,13 +83,14 @@ pub(crate) struct Listener {
     listener: TcpListener,
     gate: Gate,
     tls: Option<TlsAcceptor>,
+    patience: Patience,
     pub(crate) address: SocketAddr,
 }
 
 impl Listener {
     /// `patience`: how long a killed daemon's address may still be taken.
     pub(crate) async fn bind(config: HttpConfig, patience: Duration) -> Result<Listener, HttpError> {
-        let HttpConfig { address, tokens, hosts, origins, tls } = config;
+        let HttpConfig { address, tokens, hosts, origins, tls, patience: with_clients } = config;
         if tokens.is_empty() {
             return Err(HttpError::NoToken);
         }
@@ -113,7 +110,7 @@ impl Listener {
             tracing::warn!(address = %bound, "HTTP is open to other machines, and what it carries is not encrypted");
         }
         let gate = Gate { tokens, allowed: Allowed { hosts, origins } };
-        Ok(Listener { listener, gate, tls, address: bound })
+        Ok(Listener { listener, gate, tls, patience: with_clients, address: bound })
     }
 
     pub(crate) async fn accept_all(
@@ -123,12 +120,13 @@ impl Listener {
         phase: watch::Receiver<Phase>,
         also: Router,
     ) {
-        let Listener { listener, gate, tls, .. } = self;
-        let router = routes::router(Front { runtime: runtime.clone(), phase: phase.clone() }, also, gate);
+        let Listener { listener, gate, tls, patience, .. } = self;
+        let front = Front { runtime: runtime.clone(), phase: phase.clone(), body_patience: patience.body };
+        let ways = Ways { tls, patience, router: routes::router(front, also, gate) };
         while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    let connection = begin(stream, tls.clone(), router.clone(), permit, phase.clone());
+                    let connection = begin(stream, ways.clone(), permit, phase.clone());
                     let counted = runtime.connected();
                     tokio::spawn(async move {
                         connection.await;
@@ -144,20 +142,23 @@ impl Listener {
     }
 }
 
-async fn begin(
-    stream: TcpStream,
+/// What every connection goes through.
+#[derive(Clone)]
+struct Ways {
     tls: Option<TlsAcceptor>,
+    patience: Patience,
     router: Router,
-    permit: OwnedSemaphorePermit,
-    phase: watch::Receiver<Phase>,
-) {
+}
+
+async fn begin(stream: TcpStream, ways: Ways, permit: OwnedSemaphorePermit, phase: watch::Receiver<Phase>) {
     // Small answers go out at once; without it they are only later.
     let _ = stream.set_nodelay(true);
-    let stream = Patient::new(stream, STALL_PATIENCE);
+    let Ways { tls, patience, router } = ways;
+    let stream = Patient::new(stream, patience.stall);
     let place = Arc::new(permit);
-    let Some(tls) = tls else { return serve(stream, router, place, phase).await };
-    match tokio::time::timeout(HANDSHAKE_PATIENCE, tls.accept(stream)).await {
-        Ok(Ok(stream)) => serve(stream, router, place, phase).await,
+    let Some(tls) = tls else { return serve(stream, router, patience.head, place, phase).await };
+    match tokio::time::timeout(patience.handshake, tls.accept(stream)).await {
+        Ok(Ok(stream)) => serve(stream, router, patience.head, place, phase).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
@@ -167,6 +168,7 @@ async fn begin(
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,
+    head: Duration,
     place: Arc<OwnedSemaphorePermit>,
     mut phase: watch::Receiver<Phase>,
 ) {
@@ -176,7 +178,7 @@ async fn serve(
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE)
+        .header_read_timeout(head)
         .max_buf_size(MAX_HEAD_BYTES)
         .max_headers(MAX_HEADERS)
         .serve_connection(TokioIo::new(stream), service)

@@ -1,4 +1,5 @@
-//! A stream whose other side must go on reading: one that takes nothing for too long is given up.
+//! How long clients may take, and a stream whose other side must go on reading: one that
+//! takes nothing for too long is given up.
 
 use std::future::Future as _;
 use std::io;
@@ -8,6 +9,30 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
+
+/// How long clients may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// For the head of a request, on a new connection or an idle one.
+    pub head: Duration,
+    /// For a whole body.
+    pub body: Duration,
+    /// For a TLS handshake.
+    pub handshake: Duration,
+    /// To take what was sent to them.
+    pub stall: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            head: Duration::from_secs(30),
+            body: Duration::from_secs(60),
+            handshake: Duration::from_secs(10),
+            stall: Duration::from_secs(60),
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Patient<S> {

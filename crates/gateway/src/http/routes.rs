@@ -2,6 +2,7 @@
 //! finds the caller's grant among the request's extensions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
@@ -22,6 +23,7 @@ use crate::connection::Phase;
 pub(crate) struct Front {
     pub(crate) runtime: Runtime,
     pub(crate) phase: watch::Receiver<Phase>,
+    pub(crate) body_patience: Duration,
 }
 
 /// `also` are routes of others, for whom the same gate stands.

@@ -22,7 +22,7 @@ pub(crate) async fn take(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let bytes = match body::read(body).await {
+    let bytes = match body::read(body, front.body_patience).await {
         Ok(bytes) => bytes,
         Err(refusal) => return *refusal,
     };

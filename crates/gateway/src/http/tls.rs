@@ -33,6 +33,9 @@ pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, TlsError> {
     let chain = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| bad(certificate, error.to_string()))?;
+    if chain.is_empty() {
+        return Err(bad(certificate, "there is no certificate in it".to_owned()));
+    }
     let mode = fs::metadata(key).map_err(|error| bad(key, error.to_string()))?.mode() & 0o777;
     if mode & 0o007 != 0 {
         return Err(bad(key, format!("everybody can read it (mode {mode:04o}); `chmod 600` closes it")));

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "that is how a test fails")]
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use trl_gateway::{GatewayConfig, ServeError, serve};
+use trl_gateway::{GatewayConfig, HttpConfig, ServeError, serve};
 use trl_runtime::Config;
 
 /// Nothing here takes long; a test that waits this long has failed.
@@ -31,11 +32,21 @@ pub fn config(dir: &Path) -> Config {
 
 /// Serves and resolves when clients can connect, or with why not.
 pub async fn start_in(dir: TempDir, config: Config) -> Result<Daemon, (TempDir, ServeError)> {
+    start_with(dir, config, None).await.map(|(daemon, _)| daemon)
+}
+
+/// Over HTTP too: then also where.
+pub async fn start_with(
+    dir: TempDir,
+    config: Config,
+    http: Option<HttpConfig>,
+) -> Result<(Daemon, Option<SocketAddr>), (TempDir, ServeError)> {
     let (stop, stopped) = oneshot::channel();
     let (ready, is_ready) = oneshot::channel();
     let gateway = GatewayConfig {
         socket: Some(dir.path().join("t.sock")),
-        on_ready: Some(Box::new(move |_| ready.send(()).unwrap())),
+        on_ready: Some(Box::new(move |address| ready.send(address).unwrap())),
+        http,
         ..Default::default()
     };
     let shutdown = async {
@@ -43,8 +54,8 @@ pub async fn start_in(dir: TempDir, config: Config) -> Result<Daemon, (TempDir, 
     };
     let mut serving = tokio::spawn(serve(gateway, config, shutdown));
     tokio::select! {
-        ready = is_ready => if ready.is_ok() {
-            return Ok(Daemon { dir, stop: Some(stop), serving });
+        ready = is_ready => if let Ok(address) = ready {
+            return Ok((Daemon { dir, stop: Some(stop), serving }, address));
         },
         ended = &mut serving => return Err((dir, ended.unwrap().unwrap_err())),
     }

@@ -4,11 +4,13 @@ use std::io;
 
 use tokio::io::AsyncReadExt as _;
 use trl_protocol::frame::{self, Frame};
+use trl_protocol::session::SessionInfo;
 use trl_protocol::wire::FromHost;
 
 use super::{Answer, End, Greeted, Link, OUTGOING_HIGH, Shared, Waiter};
 use crate::output;
 use crate::quiet_stream::{self, QuietReader, QuietWriter};
+use crate::session::Session;
 
 /// Read at once: some of a host's data frames, and little enough to stay in the cache.
 const READ_SIZE: usize = 256 * 1024;
@@ -24,7 +26,7 @@ pub(crate) struct Line {
     /// Being written; callers meanwhile fill the shared buffer.
     sending: Vec<u8>,
     sent: usize,
-    ended: Option<String>,
+    ended: Option<(String, Option<Box<SessionInfo>>)>,
 }
 
 impl Line {
@@ -35,13 +37,18 @@ impl Line {
     }
 
     /// Moves bytes until the connection is over; those who wait hear of it by [`Link::release`].
-    pub(crate) async fn run(mut self) -> End {
+    pub(crate) async fn run(mut self, session: &Session) -> End {
         if let Err(error) = self.serve().await {
             let session = self.link.0.session;
             tracing::warn!(%session, %error, "the connection to a host broke");
         }
         match self.ended.take() {
-            Some(reason) => End::Ended { reason },
+            Some((reason, last)) => {
+                if let Some(last) = last {
+                    session.note(&last);
+                }
+                End::Ended { reason }
+            }
             None => End::Lost,
         }
     }
@@ -107,7 +114,7 @@ impl Line {
                     None => {}
                 },
                 Frame::Json(json) => match serde_json::from_slice(json) {
-                    Ok(FromHost::Ended { reason, .. }) => self.ended = Some(reason),
+                    Ok(FromHost::Ended { reason, session, .. }) => self.ended = Some((reason, session)),
                     Ok(message) => answer(shared, message),
                     // A newer host may say more than we know.
                     Err(error) => {

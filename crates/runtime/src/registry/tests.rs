@@ -20,6 +20,8 @@ fn info(id: SessionId, name: Option<&str>) -> SessionInfo {
         host_pid: 1,
         restarts: 0,
         tty: false,
+        stdout_bytes: 0,
+        stderr_bytes: 0,
         running: None,
         queued: 0,
         unresponsive: false,

@@ -71,6 +71,8 @@ pub fn info(id: SessionId) -> SessionInfo {
         host_pid: u32::MAX,
         restarts: 0,
         tty: false,
+        stdout_bytes: 0,
+        stderr_bytes: 0,
         running: None,
         queued: 0,
         unresponsive: false,

@@ -1,6 +1,6 @@
 //! What the gateway needs to serve HTTP, or why it is not served.
 
-use trl_gateway::{HttpConfig, HttpError, Tokens};
+use trl_gateway::{HttpConfig, HttpError, Patience, Tokens};
 
 use crate::config::HttpSettings;
 use crate::failure::{Failure, Result};
@@ -22,5 +22,6 @@ pub(super) fn config(settings: &HttpSettings) -> Result<HttpConfig> {
         hosts: hosts.clone(),
         origins: origins.clone(),
         tls: tls.clone(),
+        patience: Patience::default(),
     })
 }

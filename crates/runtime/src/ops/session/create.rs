@@ -144,6 +144,8 @@ impl Plan {
             host_pid: 0,
             restarts: 0,
             tty: self.tty,
+            stdout_bytes: 0,
+            stderr_bytes: 0,
             running: None,
             queued: 0,
             unresponsive: false,
