@@ -200,6 +200,19 @@ impl Host {
         }
     }
 
+    /// The terminal's own echo of what is for the prompt: it comes before that, and is no
+    /// command's output.
+    fn show_echo(&mut self) {
+        let mut buffer = [0; 4096];
+        for _ in 0..READS_AT_END {
+            let Some(shell) = &self.shell else { return };
+            match rustix::io::read(&shell.terminal, &mut buffer) {
+                Ok(read) if read > 0 => self.show(&buffer[..read]),
+                _ => return,
+            }
+        }
+    }
+
     /// What a command wrote to its terminal, before it is in the journal.
     pub(crate) fn draw(&mut self, number: u64, bytes: &[u8]) {
         let is_attended = self.is_attended();
@@ -232,6 +245,9 @@ impl Host {
         if !was_stopped && self.is_attended() {
             // A person who types ahead means the prompt.
             let unread = typing::unread(&program_end).unwrap_or_default();
+            if !unread.is_empty() {
+                self.show_echo();
+            }
             self.keep_for_prompt(&[unread, untaken].concat());
         }
         // What nobody read is not for the next command.
