@@ -32,7 +32,7 @@ fn a_person_and_an_agent_share_one_shell(shell: Shell) {
     // What was before, then the prompt.
     person.sees("earlier words\nwork ");
     person.types("echo \"$agent is $((20 + 3))\"; mine=too; test -t 1 && echo terminal\r");
-    person.sees("here is 23\nterminal");
+    person.sees("here is 23\nterminal\nwork ");
     session.run("echo \"agent says $mine\"").exits(0).prints("agent says too\n", "");
     person.sees("agent says too\nwork ");
     person.types("(exit 7)\r");
@@ -169,8 +169,10 @@ fn what_is_typed_ahead_is_for_the_prompt_unless_somebody_reads_it() {
     person.types("echo after it\recho half");
     person.sees("echo half");
     std::fs::write(daemon.work().join("go"), "").unwrap();
-    person.sees("after it\nwork ");
-    person.looks("for the other line at the prompt", |screen| screen.ends_with("$ echo half"));
+    // As it was typed, at the prompt, and what it printed, wherever the terminal's own echo came.
+    person.looks("for both lines at the prompt", |screen| {
+        screen.ends_with("$ echo half") && screen.matches("after it").count() == 3
+    });
     person.types(" done\r");
     person.sees("\nhalf done\nwork ");
     person.types("read -r line\rtaken\recho \"it was $line\"\r");
@@ -272,6 +274,8 @@ fn keys_need_a_command_or_a_prompt() {
     session.run_with(json!({"command": "stty size", "tty": true})).exits(0).prints("33 99\r\n", "");
     let exec_id =
         session.start(json!({"command": "read -rsp 'Secret: ' x", "tty": true, "background": false}));
+    let asks = json!({"exec_id": exec_id, "until": {"log": {"pattern": "Secret: "}}});
+    session.connection.ok("exec.wait", asks);
     session.connection.ok("session.input", json!({"session_id": "work", "data": "hidden\r"}));
     let over = session.connection.ok("exec.wait", json!({"exec_id": exec_id}));
     assert_eq!(over["exit_code"], 0);
