@@ -25,12 +25,13 @@ use crate::link::{GreetError, Greeted, greet};
 use crate::registry::Reservation;
 use crate::runtime::Inner;
 use crate::session::Session;
+use crate::standby::{self, Blank};
 
 /// A host starts in milliseconds; on a machine that is out of breath it takes longer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long a host that could not take its session may take to end.
-const LAST_WORDS: Duration = Duration::from_secs(3);
+/// After a session was created, until the host of the next one is started.
+const BREATH: Duration = Duration::from_millis(1);
 
 const SEND_BUFFER: usize = 512 * 1024;
 
@@ -48,7 +49,7 @@ pub(crate) async fn of_session(
     reservation: Reservation,
 ) -> Result<Arc<Session>, Fault> {
     let id = spec.session_id;
-    let Born { greeted, mut child } = start(&runtime.config, spec).await?;
+    let Born { greeted, mut child } = start(runtime, spec).await?;
     let process = HostProcess::of(greeted.session.host_pid);
     let session = match runtime.take_over(greeted, process, |session| reservation.fill(session)) {
         Ok(session) => session,
@@ -58,6 +59,12 @@ pub(crate) async fn of_session(
             return Err(pressure(id, &error));
         }
     };
+    let next = Arc::clone(runtime);
+    tokio::spawn(async move {
+        // Whoever asked for this one hears of it first.
+        tokio::time::sleep(BREATH).await;
+        next.standby.fill(|| launch(&next.config));
+    });
     tokio::spawn(async move {
         let status = child.wait().await;
         tracing::debug!(session = %id, ?status, "a host process ended");
@@ -65,17 +72,59 @@ pub(crate) async fn of_session(
     Ok(session)
 }
 
-/// Starts a host; if it does not come to life, nothing of it remains.
-async fn start(config: &Config, spec: SessionSpec) -> Result<Born, Fault> {
-    let id = spec.session_id;
-    let (ours, theirs) = StdUnixStream::pair().map_err(|error| pressure(id, &error))?;
-    for end in [&ours, &theirs] {
-        // Bulk output takes fewer turns; the default is enough to work with.
-        let _ = rustix::net::sockopt::set_socket_send_buffer_size(end, SEND_BUFFER);
+/// Gives the session to a host; if it does not come to life, nothing of it remains.
+async fn start(runtime: &Inner, spec: SessionSpec) -> Result<Born, Fault> {
+    let config = &runtime.config;
+    match runtime.standby.take() {
+        Some(blank) => match entrust(blank, spec.clone()).await {
+            // It was killed while it stood by, or is one that a session cannot be got into.
+            Err(Stillborn::Mute(error)) => {
+                tracing::warn!(session = %spec.session_id, %error, "the host that stood by is of no use");
+                entrust(launch_for(config, spec.session_id)?, spec).await
+            }
+            tried => tried,
+        },
+        None => entrust(launch_for(config, spec.session_id)?, spec).await,
     }
-    ours.set_nonblocking(true).map_err(|error| pressure(id, &error))?;
-    let stream = UnixStream::from_std(ours).map_err(|error| pressure(id, &error))?;
-    let mut child = spawn(config, theirs).map_err(|error| {
+    .map_err(Fault::from)
+}
+
+/// Why a host did not take its session.
+#[derive(Debug)]
+enum Stillborn {
+    Refused(Fault),
+    /// It said nothing that could be understood.
+    Mute(Fault),
+}
+
+impl From<Stillborn> for Fault {
+    fn from(stillborn: Stillborn) -> Fault {
+        let (Stillborn::Refused(fault) | Stillborn::Mute(fault)) = stillborn;
+        fault
+    }
+}
+
+async fn entrust(Blank { stream, child }: Blank, spec: SessionSpec) -> Result<Born, Stillborn> {
+    let id = spec.session_id;
+    let stillborn = match tokio::time::timeout(PATIENCE, greet(stream, Some(Box::new(spec)))).await {
+        Ok(Ok(greeted)) => return Ok(Born { greeted, child }),
+        Ok(Err(GreetError::Refused(fault))) => Stillborn::Refused(fault),
+        Ok(Err(error)) => {
+            Stillborn::Mute(Fault::internal(format!("the host of session {id} did not start: {error}")))
+        }
+        Err(_) => Stillborn::Refused(Fault::internal(format!(
+            "the host of session {id} did not answer within {} s",
+            PATIENCE.as_secs()
+        ))),
+    };
+    // Its connection is closed by now, and it ends.
+    let ended = standby::end(child).await;
+    tracing::warn!(session = %id, ?stillborn, ?ended, "a host did not come to life");
+    Err(stillborn)
+}
+
+fn launch_for(config: &Config, id: SessionId) -> Result<Blank, Fault> {
+    launch(config).map_err(|error| {
         let program = config.host_program.display();
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
@@ -83,23 +132,18 @@ async fn start(config: &Config, spec: SessionSpec) -> Result<Born, Fault> {
             }
             _ => pressure(id, &error),
         }
-    })?;
-    let refused = match tokio::time::timeout(PATIENCE, greet(stream, Some(Box::new(spec)))).await {
-        Ok(Ok(greeted)) => return Ok(Born { greeted, child }),
-        Ok(Err(GreetError::Refused(fault))) => fault,
-        Ok(Err(error)) => Fault::internal(format!("the host of session {id} did not start: {error}")),
-        Err(_) => Fault::internal(format!(
-            "the host of session {id} did not answer within {} s",
-            PATIENCE.as_secs()
-        )),
-    };
-    // Its connection is closed by now, and it ends; a host without a session has nothing to lose.
-    let ended = match tokio::time::timeout(LAST_WORDS, child.wait()).await {
-        Ok(ended) => ended.map(drop),
-        Err(_) => child.kill().await,
-    };
-    tracing::warn!(session = %id, code = %refused.code, ?ended, "a host did not come to life");
-    Err(refused)
+    })
+}
+
+fn launch(config: &Config) -> io::Result<Blank> {
+    let (ours, theirs) = StdUnixStream::pair()?;
+    for end in [&ours, &theirs] {
+        // Bulk output takes fewer turns; the default is enough to work with.
+        let _ = rustix::net::sockopt::set_socket_send_buffer_size(end, SEND_BUFFER);
+    }
+    ours.set_nonblocking(true)?;
+    let stream = UnixStream::from_std(ours)?;
+    Ok(Blank { stream, child: spawn(config, theirs)? })
 }
 
 fn spawn(config: &Config, stdin: StdUnixStream) -> io::Result<Child> {

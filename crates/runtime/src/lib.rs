@@ -33,6 +33,7 @@ mod seconds;
 mod session;
 mod shells;
 mod signal;
+mod standby;
 mod text;
 mod usage;
 mod waking;

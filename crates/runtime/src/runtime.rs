@@ -23,10 +23,13 @@ use crate::metrics::Counters;
 use crate::private_dir::{DirError, make_private};
 use crate::registry::Registry;
 use crate::session::{Places, Session};
+use crate::standby::Standby;
 use crate::{adoption, leisure, ops, orphans, remains, waking};
 
 /// How long sessions that are being created may take to settle when the daemon ends.
 const SETTLE: Duration = Duration::from_secs(5);
+/// How long a host stands by when there is no session any more.
+const LINGER: Duration = Duration::from_secs(1);
 /// How long the processes of a lost session may take to end.
 const LAST_WORK: Duration = Duration::from_secs(5);
 /// Longest path of a Unix socket that every system takes.
@@ -63,6 +66,7 @@ pub(crate) struct Inner {
     /// Whether hosts are asked to tell what happens in them.
     pub(crate) watching: AtomicBool,
     pub(crate) mailroom: Mailroom,
+    pub(crate) standby: Standby,
     bonds: Bonds,
     connections: AtomicUsize,
     connection_ids: AtomicU64,
@@ -90,6 +94,7 @@ impl Runtime {
                 config.mail_mode,
                 config.relay.clone(),
             ),
+            standby: Standby::default(),
             bonds: Bonds::default(),
             config,
             started: Instant::now(),
@@ -130,6 +135,7 @@ impl Runtime {
 
     /// Ends every session, all at once, or leaves them all to the next daemon: then true.
     pub async fn end(&self) -> bool {
+        self.0.standby.close().await;
         let stop = *self.0.stop.borrow();
         let keep = stop.map_or(self.0.config.keep_sessions, |stop| stop.keep_sessions);
         if keep {
@@ -330,7 +336,7 @@ impl Inner {
     }
 
     /// The connection to a host is over. Who waits for it hears so when all is done.
-    async fn session_over(&self, session: &Session, end: End) {
+    async fn session_over(self: &Arc<Self>, session: &Session, end: End) {
         let id = session.id;
         let mut info = session.last_info();
         match &end {
@@ -350,9 +356,23 @@ impl Inner {
             End::Foreign { reason } => tracing::warn!(session = %id, reason, "a host was left alone"),
         }
         self.counters.session_over(session, || self.registry.remove(info, end.clone()));
+        if self.registry.count() == 0 {
+            self.let_standby_go();
+        }
         self.tell_end(session, &end);
         self.settle();
         session.link.release(&end);
+    }
+
+    /// Without sessions nobody stands by for another, unless it comes soon.
+    fn let_standby_go(self: &Arc<Self>) {
+        let inner = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(LINGER).await;
+            if inner.registry.count() == 0 {
+                inner.standby.vacate().await;
+            }
+        });
     }
 
     /// A session has been created, has failed to be, or is over.
