@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use trl_protocol::fault::Fault;
 
 use crate::exec::{Input, Output};
-use crate::host::{Host, output_pipe};
+use crate::host::Host;
 use crate::shell::{Held, become_session_leader, default_signals, dialect, text};
 use crate::terminal;
 
@@ -38,8 +38,8 @@ impl Host {
         };
         let prelude = Held::script(&prelude)?;
         let Some(exec) = self.execs.get_mut(&number) else { return Err(std::io::ErrorKind::NotFound.into()) };
-        let (stdout, stdout_write) = output_pipe()?;
-        let (stderr, stderr_write) = output_pipe()?;
+        let (stdout, stdout_write) = self.spare.pipe()?;
+        let (stderr, stderr_write) = self.spare.pipe()?;
         for write in [&stdout_write, &stderr_write] {
             rustix::io::ioctl_fionbio(write, false)?;
         }

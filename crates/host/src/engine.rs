@@ -14,7 +14,7 @@ use trl_protocol::limits;
 use trl_protocol::wire::{FromHost, Stdin};
 
 use crate::exec::{Exec, Input, Output, Phase, Requester, Running, Why};
-use crate::host::{Host, Purpose, Settling, Stage, output_pipe, timestamp};
+use crate::host::{Host, Purpose, Settling, Stage, timestamp};
 use crate::outcome::End;
 use crate::shell::dialect::{Launch, Settle};
 use crate::shell::prompt::Report;
@@ -30,6 +30,8 @@ const LARGE_PATIENCE: Duration = Duration::from_secs(30);
 const PROMPT_DUE: Duration = Duration::from_millis(20);
 /// Commands that may wait to be entered into the shell's history.
 const UNRECORDED: usize = 200;
+/// Commands that are looked at when there is one too many.
+const AT_ONCE: usize = 16;
 
 impl Host {
     /// Starts the next command if the shell is free for it.
@@ -73,9 +75,9 @@ impl Host {
     pub(crate) fn launch(&mut self, number: u64) -> io::Result<()> {
         let Some(exec) = self.execs.get_mut(&number) else { return Ok(()) };
         let Some(shell) = &mut self.shell else { return Err(io::ErrorKind::NotConnected.into()) };
-        let (stdout, stdout_write) = output_pipe()?;
-        let (stderr, stderr_write) = output_pipe()?;
-        let held = Held::new(format!("{}\n", exec.spec.command).as_bytes())?;
+        let (stdout, stdout_write) = self.spare.pipe()?;
+        let (stderr, stderr_write) = self.spare.pipe()?;
+        let held = self.spare.text(format!("{}\n", exec.spec.command).as_bytes())?;
         let stdin = match &exec.input {
             Input::Empty | Input::Closed => "/dev/null".to_owned(),
             Input::Whole(file) => path_of(file),
@@ -395,14 +397,17 @@ impl Host {
     pub(crate) fn prune(&mut self) {
         let (execs, active) = (&self.execs, &mut self.active);
         active.retain(|number| execs.get(number).is_some_and(|exec| !exec.is_over()));
+        let mut count = self.execs.len();
         // Counting bytes is for now and then; counting commands is for every time.
-        if self.execs.len() <= limits::KEPT_EXECS && !self.command_count.is_multiple_of(16) {
+        let is_inventory = self.command_count.is_multiple_of(16);
+        if count <= limits::KEPT_EXECS && !is_inventory {
             return;
         }
-        let kept: u64 = self.execs.values().map(|exec| exec.journal.disk_bytes()).sum();
-        let mut count = self.execs.len();
-        let mut bytes = kept;
-        let numbers: Vec<u64> = self.execs.keys().copied().collect();
+        let (mut bytes, most) = match is_inventory {
+            true => (self.execs.values().map(|exec| exec.journal.disk_bytes()).sum(), count),
+            false => (0, AT_ONCE),
+        };
+        let numbers: Vec<u64> = self.execs.keys().take(most).copied().collect();
         for number in numbers {
             let Some(exec) = self.execs.get(&number) else { continue };
             let Phase::Finished { at, .. } = &exec.phase else { continue };
@@ -412,7 +417,7 @@ impl Host {
             }
             let followed = self.subscriptions.iter().any(|subscription| subscription.exec == number);
             if exec.is_over() && !followed && count > 1 {
-                bytes -= exec.journal.disk_bytes();
+                bytes = u64::saturating_sub(bytes, exec.journal.disk_bytes());
                 count -= 1;
                 if let Some(exec) = self.execs.remove(&number) {
                     self.journal.discard(exec.journal);

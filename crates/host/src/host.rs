@@ -3,12 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::pipe::PipeFlags;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::termios::Winsize;
 use trl_journal::{Caps, Journal};
@@ -25,6 +24,7 @@ use crate::replacement::existing_dir;
 use crate::revival::Past;
 use crate::shell::snapshot::Snapshot;
 use crate::shell::{Held, Shell, text};
+use crate::spare::Spare;
 use crate::strays::Aftermath;
 use crate::streams::Subscription;
 use crate::terminal::Console;
@@ -141,6 +141,7 @@ pub(crate) struct Host {
     terminate: UnixStream,
     timer: Timer,
     pub(crate) buffer: Vec<u8>,
+    pub(crate) spare: Spare,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -254,12 +255,14 @@ impl Host {
             terminate: terminate_read,
             timer: Timer::new()?,
             buffer: vec![0; 256 * 1024],
+            spare: Spare::default(),
             spec,
         })
     }
 
     pub(crate) fn run(mut self) -> io::Result<()> {
         while !self.over {
+            self.spare.tidy();
             let next = self.next_deadline();
             self.timer.arm(next)?;
             for (source, ready) in self.wait()? {
@@ -536,10 +539,4 @@ fn drain(stream: &UnixStream) {
 /// Now, as it is told: RFC 3339, UTC, milliseconds.
 pub(crate) fn timestamp() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
-}
-
-/// A pipe for one stream of a command. Neither end blocks: whoever is given the
-/// writing end by its path opens it anew, as it likes.
-pub(crate) fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?)
 }

@@ -21,6 +21,7 @@ mod replacement;
 mod requests;
 mod revival;
 mod shell;
+mod spare;
 mod stopping;
 mod strays;
 mod streams;

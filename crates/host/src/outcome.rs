@@ -61,7 +61,9 @@ impl Host {
         let Some(exec) = self.execs.get_mut(&number) else { return };
         exec.quiet = None;
         exec.input = Input::Closed;
-        exec.text = None;
+        if let Some(text) = exec.text.take() {
+            self.spare.put_away(text.into_fd());
+        }
         // Of a command beside the shell, or of a shell that died: whatever is left goes with it.
         for process in
             exec.running().and_then(|running| running.stopping.as_ref()).iter().flat_map(|s| &s.doomed)
@@ -126,7 +128,8 @@ impl Host {
         let Some(exec) = self.execs.get(&number) else { return };
         let Some(outcome) = exec.outcome().cloned() else { return };
         let Some(link) = self.links.get_mut(&requester.link) else { return };
-        let mut chunk = vec![0; 64 * 1024];
+        debug_assert!(!self.buffer.is_empty(), "nobody reads into it just now");
+        let chunk = &mut self.buffer;
         for stream in Stream::BOTH {
             let total = exec.journal.total(stream);
             let head = if total <= exec.spec.max_output { total } else { exec.spec.max_output / 2 };

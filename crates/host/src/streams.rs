@@ -173,7 +173,10 @@ impl Host {
                 let mut buffer = std::mem::take(&mut self.buffer);
                 let read = rustix::io::read(&output.read, &mut buffer);
                 match read {
-                    Ok(0) => exec.outputs[stream.index()] = None,
+                    Ok(0) => {
+                        let done = exec.outputs[stream.index()].take();
+                        done.into_iter().for_each(|output| self.spare.put_away(output.read));
+                    }
                     Ok(read) => self.take_output(number, stream, &buffer[..read]),
                     Err(_) => {}
                 }

@@ -191,13 +191,17 @@ pub struct Held {
 
 impl Held {
     pub fn new(text: &[u8]) -> io::Result<Held> {
-        let fd = rustix::fs::memfd_create(c"trl", MemfdFlags::CLOEXEC)?;
+        Held { fd: rustix::fs::memfd_create(c"trl", MemfdFlags::CLOEXEC)? }.fill(text)
+    }
+
+    /// Of an empty one.
+    pub fn fill(self, text: &[u8]) -> io::Result<Held> {
         let mut rest = text;
         while !rest.is_empty() {
-            let written = rustix::io::write(&fd, rest)?;
+            let written = rustix::io::write(&self.fd, rest)?;
             rest = &rest[written..];
         }
-        Ok(Held { fd })
+        Ok(self)
     }
 
     /// A script of the engine's, for the shell to read.
