@@ -27,6 +27,9 @@ const QUIET: &[(&str, &str)] = &[
     ("PIP_NO_INPUT", "1"),
 ];
 
+/// `NAME=value` with its NUL: what Linux takes at most (`MAX_ARG_STRLEN`).
+const MAX_ENTRY: usize = 128 * 1024;
+
 /// What speaks to the daemon itself and must not be taken for the session's own.
 const DAEMONS_OWN: &[&str] = &["NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "SHLVL", "_"];
 
@@ -82,6 +85,9 @@ pub(crate) fn check(env: &BTreeMap<String, String>) -> Result<(), Fault> {
             "is no name of a variable (letters, digits and _, not beginning with a digit)"
         } else if value.contains('\0') {
             "has a value with a NUL byte, which no process can be given"
+        } else if name.len() + value.len() + 2 > MAX_ENTRY {
+            "is too long with its value: the system gives a process at most 128 KiB in one variable; put it \
+             into a file"
         } else {
             continue;
         };
@@ -97,6 +103,14 @@ mod tests {
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_value_may_be_as_long_as_the_system_takes() {
+        let long = |length: usize| map(&[("LONG", "x".repeat(length).as_str())]);
+        assert!(check(&long(MAX_ENTRY - "LONG=\0".len())).is_ok());
+        let fault = check(&long(MAX_ENTRY - "LONG=\0".len() + 1)).unwrap_err();
+        assert_eq!(fault.details.unwrap()["field"], "env.LONG");
     }
 
     #[test]
