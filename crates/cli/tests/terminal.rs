@@ -230,6 +230,8 @@ fn vim_less_and_top_are_seen() {
 
     let exec_id = start(&mut session, "echo before; vim -u NONE -N numbers; echo after");
     until_seen(&mut session, &exec_id, "\"numbers\"");
+    // The text comes after the line that names the file.
+    until_seen(&mut session, &exec_id, "1\n2\n3\n");
     let screen = session.connection.ok("exec.screen", json!({"session_id": session.id}));
     assert_eq!((screen["alternate"].as_bool(), screen["lines"][0].as_str()), (Some(true), Some("1")));
     type_in(&mut session, &exec_id, "ihello \x1b:");
