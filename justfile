@@ -39,10 +39,14 @@ soak MINUTES="10" *ARGS:
 
 # Damaged inputs for SECONDS each, led by the ways they take through the code; what is new stays in the corpus
 fuzz SECONDS="60":
+    just _fuzz {{ SECONDS }} -p trl-gateway -p trl-journal --lib
+    just _fuzz {{ SECONDS }} -p trl-protocol --test host_wire
+
+# Only programs that have the testkit in them can be linked with LLVM's counters
+_fuzz SECONDS *TARGETS:
     RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters" \
     TRL_FUZZ_SECONDS={{ SECONDS }} \
-    cargo test --target-dir target/fuzz --target "$(rustc --print host-tuple)" \
-    -p trl-gateway -p trl-journal -p trl-protocol --lib --test host_wire fuzz_
+    cargo test --target-dir target/fuzz --target "$(rustc --print host-tuple)" {{ TARGETS }} fuzz_
 
 # Deaths of mail's owner at POINTS random steps, one after another on the same homes
 crash POINTS="20000":
