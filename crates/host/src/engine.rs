@@ -30,8 +30,6 @@ const LARGE_PATIENCE: Duration = Duration::from_secs(30);
 const PROMPT_DUE: Duration = Duration::from_millis(20);
 /// Commands that may wait to be entered into the shell's history.
 const UNRECORDED: usize = 200;
-/// Commands that are looked at when there is one too many.
-const AT_ONCE: usize = 16;
 
 impl Host {
     /// Starts the next command if the shell is free for it.
@@ -390,39 +388,6 @@ impl Host {
         if self.idle_deadline().is_some_and(|at| at <= now) {
             let why = self.why_over(now);
             self.wind_down(None, false, &why);
-        }
-    }
-
-    /// Forgets the oldest finished commands beyond what is kept.
-    pub(crate) fn prune(&mut self) {
-        let (execs, active) = (&self.execs, &mut self.active);
-        active.retain(|number| execs.get(number).is_some_and(|exec| !exec.is_over()));
-        let mut count = self.execs.len();
-        // Counting bytes is for now and then; counting commands is for every time.
-        let is_inventory = self.command_count.is_multiple_of(16);
-        if count <= limits::KEPT_EXECS && !is_inventory {
-            return;
-        }
-        let (mut bytes, most) = match is_inventory {
-            true => (self.execs.values().map(|exec| exec.journal.disk_bytes()).sum(), count),
-            false => (0, AT_ONCE),
-        };
-        let numbers: Vec<u64> = self.execs.keys().take(most).copied().collect();
-        for number in numbers {
-            let Some(exec) = self.execs.get(&number) else { continue };
-            let Phase::Finished { at, .. } = &exec.phase else { continue };
-            let old = at.elapsed() > Duration::from_secs(limits::KEPT_EXEC_S);
-            if !old && count <= limits::KEPT_EXECS && bytes <= limits::KEPT_SESSION_BYTES {
-                break;
-            }
-            let followed = self.subscriptions.iter().any(|subscription| subscription.exec == number);
-            if exec.is_over() && !followed && count > 1 {
-                bytes = u64::saturating_sub(bytes, exec.journal.disk_bytes());
-                count -= 1;
-                if let Some(exec) = self.execs.remove(&number) {
-                    self.journal.discard(exec.journal);
-                }
-            }
         }
     }
 }

@@ -1,24 +1,21 @@
-//! The host's state and its one loop: wait, turn what is ready into events, handle
-//! them in order.
+//! The host's state, from its first message on, and whom it is connected with.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::PollFlags;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::termios::Winsize;
 use trl_journal::{Caps, Journal};
-use trl_protocol::exec::Stream;
 use trl_protocol::fault::Fault;
 use trl_protocol::limits;
 use trl_protocol::session::{SessionInfo, SessionState};
 use trl_protocol::wire::{FromHost, HOST_PROTOCOL, SessionSpec, ToHost};
 
 use crate::address::listen;
-use crate::exec::{Exec, Input, Phase, Requester};
+use crate::exec::{Exec, Requester};
 use crate::link::{Link, Links};
 use crate::replacement::existing_dir;
 use crate::revival::Past;
@@ -137,27 +134,11 @@ pub(crate) struct Host {
     pub(crate) ending: Option<Ending>,
     pub(crate) over: bool,
     pub(crate) listener: Option<UnixListener>,
-    children: UnixStream,
-    terminate: UnixStream,
-    timer: Timer,
+    pub(crate) children: UnixStream,
+    pub(crate) terminate: UnixStream,
+    pub(crate) timer: Timer,
     pub(crate) buffer: Vec<u8>,
     pub(crate) spare: Spare,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Source {
-    Children,
-    Terminate,
-    Timer,
-    Listener,
-    Link(u64),
-    Control,
-    Status,
-    Terminal,
-    Output(u64, Stream),
-    Input(u64),
-    Doomed,
-    Straggler,
 }
 
 impl Host {
@@ -260,134 +241,6 @@ impl Host {
         })
     }
 
-    pub(crate) fn run(mut self) -> io::Result<()> {
-        while !self.over {
-            self.spare.tidy();
-            let next = self.next_deadline();
-            self.timer.arm(next)?;
-            for (source, ready) in self.wait()? {
-                self.handle(source, ready);
-            }
-            self.take_typed_ahead();
-            self.flush_links();
-        }
-        Ok(())
-    }
-
-    fn wait(&self) -> io::Result<Vec<(Source, PollFlags)>> {
-        let sources = self.sources();
-        let mut fds: Vec<PollFd<'_>> =
-            sources.iter().map(|(_, fd, events)| PollFd::from_borrowed_fd(*fd, *events)).collect();
-        match poll(&mut fds, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let ready = sources.iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
-        Ok(ready.map(|((source, _, _), fd)| (*source, fd.revents())).collect())
-    }
-
-    fn sources(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
-        let mut sources = Vec::with_capacity(16);
-        let mut add = |source, fd, events| sources.push((source, fd, events));
-        add(Source::Children, self.children.as_fd(), PollFlags::IN);
-        add(Source::Terminate, self.terminate.as_fd(), PollFlags::IN);
-        add(Source::Timer, self.timer.as_fd(), PollFlags::IN);
-        if let Some(listener) = &self.listener {
-            add(Source::Listener, listener.as_fd(), PollFlags::IN);
-        }
-        if let Some(shell) = &self.shell {
-            // The shell's word before the news that it is back: both are read then.
-            add(Source::Status, shell.status.as_fd(), PollFlags::IN);
-            if !self.is_terminal_held_back() {
-                add(Source::Terminal, shell.terminal.as_fd(), PollFlags::IN);
-            }
-            if !shell.control.is_quiet() && self.watch_control_at.is_none() {
-                add(Source::Control, shell.control.as_fd(), PollFlags::OUT);
-            }
-        }
-        for (number, exec) in self.active_execs() {
-            for stream in Stream::BOTH {
-                if let Some(output) = &exec.outputs[stream.index()]
-                    && !self.is_held_back(exec, stream)
-                {
-                    add(Source::Output(number, stream), output.read.as_fd(), PollFlags::IN);
-                }
-            }
-            let stopping = exec.running().and_then(|running| running.stopping.as_ref());
-            for process in stopping.iter().flat_map(|stopping| &stopping.watched) {
-                add(Source::Straggler, process.as_fd(), PollFlags::IN);
-            }
-            if let Some(master) =
-                exec.tty.as_ref().and_then(|tty| tty.has_room_to_wait_for(self.shell.as_ref()))
-            {
-                add(Source::Input(number), master, PollFlags::OUT);
-            }
-            if let Input::Open { write: Some(write), pending, .. } = &exec.input
-                && !pending.is_empty()
-            {
-                add(Source::Input(number), write.as_fd(), PollFlags::OUT);
-            }
-        }
-        for process in self.ending.iter().flat_map(|ending| &ending.watched) {
-            add(Source::Doomed, process.as_fd(), PollFlags::IN);
-        }
-        for (id, link) in &self.links {
-            let out = if link.has_output() { PollFlags::OUT } else { PollFlags::empty() };
-            add(Source::Link(*id), link.as_fd(), PollFlags::IN | out);
-        }
-        sources
-    }
-
-    fn handle(&mut self, source: Source, ready: PollFlags) {
-        match source {
-            Source::Children => {
-                drain(&self.children);
-                self.reap();
-            }
-            Source::Terminate => {
-                drain(&self.terminate);
-                self.wind_down(None, false, "the host was asked to stop");
-            }
-            Source::Timer => {
-                self.timer.fired();
-                self.on_time(Instant::now());
-            }
-            Source::Listener => self.accept(),
-            Source::Link(id) => self.on_link(id, ready),
-            Source::Control => self.on_control(),
-            Source::Status => self.on_status(),
-            Source::Terminal => self.on_terminal(),
-            Source::Output(number, stream) => self.on_output(number, stream),
-            Source::Input(number) => self.feed(number),
-            Source::Doomed => self.go_on_winding_down(),
-            Source::Straggler => self.go_on_waning(),
-        }
-    }
-
-    /// The earliest moment at which something is due.
-    fn next_deadline(&self) -> Option<Instant> {
-        let execs = self.active_execs().filter_map(|(_, exec)| match &exec.phase {
-            Phase::Queued { until } => Some(*until),
-            Phase::Running(running) => match &running.stopping {
-                Some(stopping) => Some(stopping.next),
-                None => running.deadline,
-            },
-            Phase::Finished { .. } => None,
-        });
-        let quiet = self.active_execs().filter_map(|(_, exec)| {
-            exec.running()?;
-            exec.quiet.map(|quiet| quiet.at)
-        });
-        let session = [
-            self.stage_deadline,
-            self.watch_control_at,
-            self.aftermath.as_ref().map(|aftermath| aftermath.next),
-            self.ending.as_ref().map(|ending| ending.next),
-            self.idle_deadline(),
-        ];
-        execs.chain(quiet).chain(session.into_iter().flatten()).min()
-    }
-
     pub(crate) fn active_execs(&self) -> impl Iterator<Item = (u64, &Exec)> {
         self.active.iter().filter_map(|number| self.execs.get(number).map(|exec| (*number, exec)))
     }
@@ -416,7 +269,7 @@ impl Host {
         Ok(())
     }
 
-    fn accept(&mut self) {
+    pub(crate) fn accept(&mut self) {
         let Some(listener) = &self.listener else { return };
         if let Ok((stream, _)) = listener.accept() {
             // A connection that cannot be made non-blocking is dropped; the daemon tries again.
@@ -424,7 +277,7 @@ impl Host {
         }
     }
 
-    fn on_link(&mut self, id: u64, ready: PollFlags) {
+    pub(crate) fn on_link(&mut self, id: u64, ready: PollFlags) {
         let Some(link) = self.links.get_mut(&id) else { return };
         if !ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
             return;
@@ -453,7 +306,7 @@ impl Host {
         }
     }
 
-    fn flush_links(&mut self) {
+    pub(crate) fn flush_links(&mut self) {
         let gone: Vec<u64> =
             self.links.iter_mut().filter_map(|(id, link)| link.flush().is_err().then_some(*id)).collect();
         for id in gone {
@@ -529,11 +382,6 @@ fn restrict_open_files(most: u64) {
     let limit = getrlimit(Resource::Nofile);
     // More than is usual does no harm.
     setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limit }).ok();
-}
-
-fn drain(stream: &UnixStream) {
-    let mut buffer = [0; 64];
-    while matches!(rustix::io::read(stream, &mut buffer), Ok(read) if read == buffer.len()) {}
 }
 
 /// Now, as it is told: RFC 3339, UTC, milliseconds.

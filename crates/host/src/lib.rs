@@ -6,14 +6,16 @@
 //! its standard input, later ones over its socket.
 //!
 //! Every source (shell, pipes, timer, signals, daemons) becomes one event in one
-//! loop (`host.rs`); one function handles each. There are no threads and no locks.
+//! loop (`event_loop.rs`); one function handles each. There are no threads and no locks.
 
 mod address;
 mod beside;
 mod engine;
+mod event_loop;
 mod exec;
 mod host;
 mod keeper;
+mod kept;
 mod link;
 mod outcome;
 mod repetition;

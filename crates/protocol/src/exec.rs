@@ -1,11 +1,17 @@
 //! Commands: how they are asked for and what is told about them.
 
+mod terminal;
+mod wait;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{ExecId, SessionId};
+
+pub use terminal::{Cursor, ResizeParams, Resized, Screen, ScreenParams};
+pub use wait::{Exit, LogUntil, Matched, PortUntil, Until, WaitParams, Waited};
 
 /// Shared by `exec.run`, `exec.stream` and `exec.start`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -179,92 +185,6 @@ pub struct ListParams {
     pub session_id: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct WaitParams {
-    pub exec_id: String,
-    /// How long to wait; 0, the default, is for ever.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout_s: Option<f64>,
-    /// Default: for the end of the command.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::request::object")]
-    pub until: Option<Until>,
-}
-
-/// What is waited for: one of these.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Until {
-    /// The end of the command.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exit: Option<Exit>,
-    /// Something in its output.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::request::object")]
-    pub log: Option<LogUntil>,
-    /// A port that takes connections.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::request::object")]
-    pub port: Option<PortUntil>,
-}
-
-/// `true` or `{}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Exit {
-    Said(bool),
-    Empty(crate::system::NoParams),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LogUntil {
-    /// A text, or with `regex` an expression whose `^` and `$` are ends of lines.
-    pub pattern: String,
-    #[serde(default)]
-    pub regex: bool,
-    /// Only in this stream; default: in both.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stream: Option<Stream>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PortUntil {
-    pub port: u16,
-    /// Default: this machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host: Option<String>,
-    /// A path that must be answered with a status below 400.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub http_path: Option<String>,
-}
-
-/// The answer to `exec.wait`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Waited {
-    #[serde(flatten)]
-    pub info: ExecInfo,
-    pub matched: Matched,
-}
-
-/// What was waited for and came.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Matched {
-    Exit(bool),
-    Log {
-        stream: Stream,
-        /// Where in the stream it begins.
-        offset: u64,
-        text: String,
-    },
-    Port {
-        port: u16,
-        host: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        http_status: Option<u16>,
-    },
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecState {
@@ -426,59 +346,6 @@ pub struct Written {
     /// This write had been applied before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub duplicate: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ResizeParams {
-    pub exec_id: String,
-    /// 1 to 1000.
-    pub rows: u16,
-    /// 1 to 1000.
-    pub cols: u16,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Resized {
-    pub exec_id: ExecId,
-    pub rows: u16,
-    pub cols: u16,
-}
-
-/// One of the two.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ScreenParams {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exec_id: Option<String>,
-    /// A session's id or name: its command on a terminal, or the last one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session_id: Option<String>,
-}
-
-/// What a person would see on the terminal of a command.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Screen {
-    pub exec_id: ExecId,
-    pub rows: u16,
-    pub cols: u16,
-    pub cursor: Cursor,
-    /// As many as `rows`, without blanks at their ends.
-    pub lines: Vec<String>,
-    pub title: String,
-    /// A full-screen program has the alternate screen.
-    pub alternate: bool,
-    /// The prompt, if the command reads from its terminal and nobody has answered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waiting_for_input: Option<String>,
-}
-
-/// Counted from 0 at the top left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Cursor {
-    pub row: u16,
-    pub col: u16,
-    pub visible: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,0 +1,92 @@
+//! Waiting for a command: until it ends, says something or opens a port.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{ExecInfo, Stream};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WaitParams {
+    pub exec_id: String,
+    /// How long to wait; 0, the default, is for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<f64>,
+    /// Default: for the end of the command.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::request::object")]
+    pub until: Option<Until>,
+}
+
+/// What is waited for: one of these.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Until {
+    /// The end of the command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Exit>,
+    /// Something in its output.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::request::object")]
+    pub log: Option<LogUntil>,
+    /// A port that takes connections.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::request::object")]
+    pub port: Option<PortUntil>,
+}
+
+/// `true` or `{}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Exit {
+    Said(bool),
+    Empty(crate::system::NoParams),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogUntil {
+    /// A text, or with `regex` an expression whose `^` and `$` are ends of lines.
+    pub pattern: String,
+    #[serde(default)]
+    pub regex: bool,
+    /// Only in this stream; default: in both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<Stream>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PortUntil {
+    pub port: u16,
+    /// Default: this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// A path that must be answered with a status below 400.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http_path: Option<String>,
+}
+
+/// The answer to `exec.wait`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Waited {
+    #[serde(flatten)]
+    pub info: ExecInfo,
+    pub matched: Matched,
+}
+
+/// What was waited for and came.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Matched {
+    Exit(bool),
+    Log {
+        stream: Stream,
+        /// Where in the stream it begins.
+        offset: u64,
+        text: String,
+    },
+    Port {
+        port: u16,
+        host: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        http_status: Option<u16>,
+    },
+}
