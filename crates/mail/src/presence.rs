@@ -65,6 +65,15 @@ pub(crate) struct Connections(Mutex<Held>);
 struct Held {
     by_connection: HashMap<u64, String>,
     connected: HashSet<String>,
+    /// Whose mail was handed out on a connection: its own, or that of a token.
+    readers: HashMap<u64, HashSet<String>>,
+}
+
+/// What a connection that has ended stood for.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    pub(crate) session: Option<String>,
+    pub(crate) readers: HashSet<String>,
 }
 
 impl Connections {
@@ -80,12 +89,21 @@ impl Connections {
         });
     }
 
-    pub(crate) fn unbind(&self, connection: u64) -> Option<String> {
+    pub(crate) fn end(&self, connection: u64) -> Ended {
         self.with(|held| {
-            let gone = held.by_connection.remove(&connection);
+            let session = held.by_connection.remove(&connection);
             held.recount();
-            gone
+            Ended { session, readers: held.readers.remove(&connection).unwrap_or_default() }
         })
+    }
+
+    /// Mail of this session is handed out on this connection.
+    pub(crate) fn reads(&self, connection: u64, uuid: &str) {
+        self.with(|held| held.readers.entry(connection).or_default().insert(uuid.to_owned()));
+    }
+
+    pub(crate) fn is_reader(&self, connection: u64, uuid: &str) -> bool {
+        self.with(|held| held.readers.get(&connection).is_some_and(|readers| readers.contains(uuid)))
     }
 
     /// A session that was released or taken over is held by no connection any more.

@@ -107,6 +107,25 @@ async fn a_reply_from_the_wrong_peer_or_session_never_matches() {
     assert_eq!(got["reply"]["text"], "right");
 }
 
+/// A token may be used on any connection, also on one that speaks for nobody.
+#[tokio::test]
+async fn what_a_token_took_on_a_connection_that_is_lost_comes_again() {
+    let office = Office::open();
+    office.agents(&["alice"]).await;
+    office.get(2, "agent.create", json!({"name": "bob"})).await;
+    let bob = office.get(2, "agent.use", json!({"agent": "bob"})).await;
+    let by_token = json!({"as": bob["token"], "wait_s": 10.0});
+    office.send(1, json!({"to": "bob", "text": "first"})).await;
+    let first = office.get(7, "mail.inbox", by_token.clone()).await;
+    assert_eq!(text(&first["messages"][0]), "first");
+    office.mail().connection_closed(7).await.unwrap();
+    let again = office.get(8, "mail.inbox", by_token.clone()).await;
+    assert_eq!(text(&again["messages"][0]), "first");
+    office.send(1, json!({"to": "bob", "text": "second"})).await;
+    let second = office.get(8, "mail.inbox", by_token).await;
+    assert_eq!(text(&second["messages"][0]), "second", "the next call on a connection acknowledges");
+}
+
 #[tokio::test]
 async fn leases_survive_lost_results() {
     let office = Office::open();

@@ -18,16 +18,33 @@ use crate::envelope::rfc3339;
 use crate::error::MailError;
 use crate::steps::Step;
 
-/// Messages that one look found and whose lease is not written yet, each with that look's ticket.
+/// What one look found, and for whom: nobody else gets it.
+#[derive(Debug, Clone)]
+pub(crate) struct Lease {
+    pub(crate) session: Session,
+    pub(crate) caller: Caller,
+    pub(crate) ids: Vec<i64>,
+    pub(crate) ticket: u64,
+}
+
+/// Messages that were found and whose lease is not written yet.
 #[derive(Debug, Default)]
 pub(crate) struct Offering {
-    set_aside: Mutex<HashMap<(String, i64), u64>>,
+    aside: Mutex<Aside>,
     tickets: AtomicU64,
 }
 
+#[derive(Debug, Default)]
+struct Aside {
+    /// Each with the ticket of the look that found it.
+    found: HashMap<(String, i64), u64>,
+    /// Handed out, but the store refused to write it down.
+    unwritten: Vec<Lease>,
+}
+
 impl Offering {
-    fn with<T>(&self, look: impl FnOnce(&mut HashMap<(String, i64), u64>) -> T) -> T {
-        look(&mut self.set_aside.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with<T>(&self, look: impl FnOnce(&mut Aside) -> T) -> T {
+        look(&mut self.aside.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn ticket(&self) -> u64 {
@@ -35,15 +52,28 @@ impl Offering {
     }
 
     fn has(&self, uuid: &str, mail_id: i64) -> bool {
-        self.with(|all| !all.is_empty() && all.contains_key(&(uuid.to_owned(), mail_id)))
+        self.with(|aside| !aside.found.is_empty() && aside.found.contains_key(&(uuid.to_owned(), mail_id)))
     }
 
     fn add(&self, uuid: &str, ids: &[i64], ticket: u64) {
-        self.with(|all| all.extend(ids.iter().map(|id| ((uuid.to_owned(), *id), ticket))));
+        self.with(|aside| aside.found.extend(ids.iter().map(|id| ((uuid.to_owned(), *id), ticket))));
     }
 
     pub(crate) fn give_back(&self, ticket: u64) {
-        self.with(|all| all.retain(|_, held| *held != ticket));
+        self.with(|aside| {
+            aside.found.retain(|_, held| *held != ticket);
+            aside.unwritten.retain(|lease| lease.ticket != ticket);
+        });
+    }
+
+    /// The reader has it all the same, so it stays aside until its lease is written.
+    pub(crate) fn keep(&self, lease: Lease) {
+        self.add(&lease.session.uuid, &lease.ids, lease.ticket);
+        self.with(|aside| aside.unwritten.push(lease));
+    }
+
+    pub(crate) fn unwritten(&self) -> Vec<Lease> {
+        self.with(|aside| aside.unwritten.clone())
     }
 }
 
@@ -96,7 +126,11 @@ impl Tx<'_> {
                     "SELECT mail_id FROM deliveries WHERE uuid = ?1 AND state != 'read' AND state = 'offered' AND via = ?2",
                 )?;
                 let rows = query.query_map(params![session.uuid, via(caller)], |row| row.get(0))?;
-                rows.collect::<Result<_, _>>()?
+                let mut read: Vec<i64> = rows.collect::<Result<_, _>>()?;
+                let mut unwritten = self.env.offering.unwritten();
+                unwritten.retain(|lease| lease.session.uuid == session.uuid && lease.caller == caller);
+                read.extend(unwritten.into_iter().flat_map(|lease| lease.ids));
+                read
             }
         };
         for mail_id in read {
@@ -118,12 +152,22 @@ impl Tx<'_> {
     }
 
     pub(crate) fn withdraw_offers(&mut self, uuid: &str) -> Result<(), MailError> {
+        self.withdraw(uuid, None)
+    }
+
+    /// What was handed out on a connection that has ended.
+    pub(crate) fn withdraw_offers_on(&mut self, uuid: &str, connection: u64) -> Result<(), MailError> {
+        self.withdraw(uuid, Some(via(Caller::on(connection))))
+    }
+
+    fn withdraw(&mut self, uuid: &str, via: Option<String>) -> Result<(), MailError> {
         let withdrawn = self
             .db
             .prepare_cached(
-                "UPDATE deliveries SET state = 'waiting', via = NULL WHERE uuid = ?1 AND state != 'read' AND state = 'offered'",
+                "UPDATE deliveries SET state = 'waiting', via = NULL
+                 WHERE uuid = ?1 AND state != 'read' AND state = 'offered' AND (?2 IS NULL OR via = ?2)",
             )?
-            .execute([uuid])?;
+            .execute(params![uuid, via])?;
         if withdrawn > 0 {
             self.wakes.push(super::Wake::Inbox(uuid.to_owned()));
         }
@@ -206,8 +250,20 @@ impl Tx<'_> {
         Ok(found)
     }
 
-    /// The lease of what was handed out.
-    pub(crate) fn offer(&mut self, session: &Session, caller: Caller, ids: &[i64]) -> Result<(), MailError> {
+    /// Writes down what was handed out, unless the reader's connection is gone and the lease with it.
+    pub(crate) fn write_lease(&mut self, lease: &Lease) -> Result<(), MailError> {
+        let Lease { session, caller, ids, ticket } = lease;
+        let gone = caller.connection.is_some_and(|id| !self.env.connections.is_reader(id, &session.uuid));
+        if gone {
+            self.wakes.push(super::Wake::Inbox(session.uuid.clone()));
+        } else {
+            self.offer(session, *caller, ids)?;
+        }
+        self.env.offering.give_back(*ticket);
+        Ok(())
+    }
+
+    fn offer(&mut self, session: &Session, caller: Caller, ids: &[i64]) -> Result<(), MailError> {
         for mail_id in ids {
             let offered = self
                 .db

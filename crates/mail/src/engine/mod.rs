@@ -172,8 +172,12 @@ impl Engine {
 
 impl Engine {
     /// Asks for a transaction without waiting for it; it runs before any that is asked for later.
-    pub(crate) fn post(&self, work: impl FnOnce(&mut Tx<'_>) -> Result<(), MailError> + Send + 'static) {
-        let (env, after) = (Arc::clone(&self.env), Arc::clone(&self.env));
+    pub(crate) fn post(
+        &self,
+        work: impl FnOnce(&mut Tx<'_>) -> Result<(), MailError> + Send + 'static,
+        failed: impl FnOnce(&Env) + Send + 'static,
+    ) {
+        let (env, after, instead) = (Arc::clone(&self.env), Arc::clone(&self.env), Arc::clone(&self.env));
         let posted = self.owner.post(
             move |db| {
                 let mut tx = Tx::new(db, &env);
@@ -181,7 +185,10 @@ impl Engine {
                 Ok::<_, MailError>(tx.outcome())
             },
             move |outcome| after.committed(outcome),
-            |error| tracing::warn!(%error, "a lease could not be written"),
+            move |error| {
+                tracing::warn!(%error, "a lease could not be written");
+                failed(&instead);
+            },
         );
         if !posted {
             tracing::debug!("mail is closing; a lease was not written");

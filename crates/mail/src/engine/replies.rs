@@ -17,6 +17,7 @@ use trl_protocol::{Fault, mail};
 
 use super::agents::no_such_agent;
 use super::dispatch::{Caller, Contacting};
+use super::inbox::Lease;
 use super::sessions::Session;
 use super::{Engine, Wake};
 use crate::error::MailError;
@@ -138,6 +139,9 @@ impl Engine {
                 Ok(session)
             })
             .await?;
+        if let Some(connection) = caller.connection.filter(|_| !peek) {
+            self.env.connections.reads(connection, &session.uuid);
+        }
         let bell = self.env.switchboard.listen(Wake::Inbox(session.uuid.clone()));
         loop {
             let mut rung = std::pin::pin!(bell.notify.notified());
@@ -276,12 +280,15 @@ impl<'a> Taking<'a> {
     /// Queued before the reader gets its messages, hence before anything it asks next.
     fn lease(mut self, session: Session, caller: Caller, ids: Vec<i64>) {
         self.leased = true;
-        let ticket = self.ticket;
-        self.engine.post(move |tx| {
-            let offered = tx.offer(&session, caller, &ids);
-            tx.env.offering.give_back(ticket);
-            offered
-        });
+        let lease = Lease { session, caller, ids, ticket: self.ticket };
+        let unwritten = lease.clone();
+        self.engine.post(
+            move |tx| tx.write_lease(&lease),
+            |env| {
+                env.offering.keep(unwritten);
+                env.switchboard.ring_all(&[Wake::Lease]);
+            },
+        );
     }
 }
 
@@ -292,10 +299,15 @@ impl Drop for Taking<'_> {
         }
         // Behind the look itself, which may still be on its way.
         let (uuid, ticket) = (std::mem::take(&mut self.uuid), self.ticket);
-        self.engine.post(move |tx| {
-            tx.env.offering.give_back(ticket);
-            tx.wakes.push(Wake::Inbox(uuid));
-            Ok(())
-        });
+        let reader = uuid.clone();
+        self.engine.post(
+            move |tx| {
+                tx.env.offering.give_back(ticket);
+                tx.wakes.push(Wake::Inbox(uuid));
+                Ok(())
+            },
+            // Nothing was written, so it is given back; only the bell is missing.
+            |env| env.switchboard.ring_all(&[Wake::Inbox(reader)]),
+        );
     }
 }

@@ -21,6 +21,8 @@ pub(crate) enum Wake {
     Deadline,
     /// One-time keys were used.
     Keys,
+    /// A lease could not be written.
+    Lease,
     /// Mail that the auto-responder may answer.
     Answer,
     /// Somebody who sits at a terminal has mail.
@@ -65,6 +67,7 @@ impl Switchboard {
                     | Wake::Receipts
                     | Wake::Deadline
                     | Wake::Keys
+                    | Wake::Lease
                     | Wake::Answer
                     | Wake::Terminal => {
                         notify.notify_one();

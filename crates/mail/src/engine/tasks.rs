@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::config::MailConfig;
 use crate::error::MailError;
 use crate::lock::OwnerLock;
-use crate::presence::{Connections, Processes};
+use crate::presence::{Connections, Ended, Processes};
 use crate::relay::{Relay, RelayError};
 use crate::steps::Step;
 use crate::store::{Owner, Witness, WitnessFile, open_database, prepare};
@@ -114,6 +114,7 @@ impl Mail {
             tasks.handles.push(runtime.spawn(respond::run(engine())));
             tasks.handles.push(runtime.spawn(keep_time(engine())));
             tasks.handles.push(runtime.spawn(keep_keys(engine())));
+            tasks.handles.push(runtime.spawn(keep_leases(engine())));
         }
         for agent in agents {
             read_mailbox(&self.engine, &self.tasks, runtime, agent);
@@ -150,10 +151,17 @@ impl Mail {
 
     /// A connection has ended: the session it held is no longer held by it.
     pub async fn connection_closed(&self, connection: u64) -> Result<(), Fault> {
-        match self.engine.env.connections.unbind(connection) {
-            Some(uuid) => Ok(self.engine.tx(move |tx| tx.connection_lost(&uuid)).await?),
-            None => Ok(()),
+        let Ended { session, readers } = self.engine.env.connections.end(connection);
+        if session.is_none() && readers.is_empty() {
+            return Ok(());
         }
+        let lost = self.engine.tx(move |tx| {
+            for uuid in &readers {
+                tx.withdraw_offers_on(uuid, connection)?;
+            }
+            session.map_or(Ok(()), |uuid| tx.connection_lost(&uuid))
+        });
+        Ok(lost.await?)
     }
 
     /// Whether any agent has a live session; a daemon without may end.
@@ -331,6 +339,25 @@ async fn keep_keys(engine: Arc<Engine>) {
             drop(tokio::time::timeout(ANNOUNCE_AFTER, bell.notify.notified()).await);
         } else {
             bell.notify.notified().await;
+        }
+    }
+}
+
+/// What was handed out and could not be written down is written as soon as that works again.
+async fn keep_leases(engine: Arc<Engine>) {
+    let bell = engine.env.switchboard.listen(Wake::Lease);
+    loop {
+        let mut failed = false;
+        for lease in engine.env.offering.unwritten() {
+            match engine.tx(move |tx| tx.write_lease(&lease)).await {
+                Ok(()) => {}
+                Err(MailError::Closed) => return,
+                Err(_) => failed = true,
+            }
+        }
+        match failed {
+            true => sleep(RETRY_AFTER).await,
+            false => bell.notify.notified().await,
         }
     }
 }
