@@ -13,14 +13,14 @@
     reason = "a soak prints its result, and reports by failing"
 )]
 
-#[path = "../tests/load/mod.rs"]
-mod load;
+#[path = "../tests/load/crowd.rs"]
+mod crowd;
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use load::{Rate, Scale, Seen, Usage};
+use crowd::{Rate, Scale, Seen, Usage};
 use trl_testkit::{Daemon, Dice};
 
 const USAGE: &str = "usage: cargo bench -p trl --bench soak -- [--minutes N] [--quick]";
@@ -54,10 +54,10 @@ fn main() -> ExitCode {
     loop {
         round += 1;
         let mut seen = Seen::default();
-        load::crowd(&daemon, scale, &mut seen);
-        load::connections(&daemon, scale);
+        crowd::crowd(&daemon, scale, &mut seen);
+        crowd::connections(&daemon, scale);
         let after = Usage::of(&daemon);
-        load::kills(&mut daemon, scale, &mut dice);
+        crowd::kills(&mut daemon, scale, &mut dice);
         tell(round, &idle, &after, seen, scale);
         if Instant::now() >= end {
             return ExitCode::SUCCESS;

@@ -7,8 +7,7 @@
     reason = "what the tests share is test code too"
 )]
 
-#[path = "mcp/client.rs"]
-mod client;
+pub(crate) mod client;
 
 use client::{Mcp, text};
 use serde_json::{Value, json};

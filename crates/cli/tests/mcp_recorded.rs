@@ -3,22 +3,14 @@
 //! The answers hold the whole list of tools, so this is also where a change of it shows.
 //! `UPDATE=1` writes them anew.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "what the tests share is test code too"
-)]
-
-#[path = "mcp/client.rs"]
-#[expect(dead_code, reason = "shared with the other tests of MCP")]
-mod client;
+#![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
 
 use std::path::Path;
 
-use client::Mcp;
 use serde_json::Value;
 use trl_testkit::daemon;
+
+use crate::mcp::client::Mcp;
 
 fn replay(name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/mcp/recorded-{name}.txt"));

@@ -1,16 +1,11 @@
 //! The tools of `trl mcp` for what takes its time, and for what has a screen.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "what the tests share is test code too")]
-
-#[path = "mcp/client.rs"]
-#[expect(dead_code, reason = "shared with tests that need all of it")]
-mod client;
-
 use std::net::TcpListener;
 
-use client::{Mcp, text};
 use serde_json::json;
 use trl_testkit::daemon;
+
+use crate::mcp::client::{Mcp, text};
 
 #[test]
 fn wait_comes_back_when_the_log_says_so_and_shows_what_is_new() {
