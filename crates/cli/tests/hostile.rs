@@ -328,7 +328,26 @@ fn hooks_that_never_end_cost_only_their_shell(shell: Shell) {
     });
 }
 
+/// People have it in their start-up files; the shell then speaks to a terminal that nobody sits at.
+fn line_editing_costs_nothing(shell: Shell) {
+    let daemon = daemon!();
+    for mode in ["vi", "emacs"] {
+        for file in [".bashrc", ".zshrc"] {
+            let written = std::fs::write(daemon.user_home().join(file), format!("set -o {mode}\n"));
+            assert!(written.is_ok());
+        }
+        let mut session = daemon.session_with(shell, json!({"rc": shell != Shell::Sh}));
+        session.ok("kept=yes; cd /usr");
+        let pid = session.pid();
+        session.run(&format!("set -o {mode}; (exit 3)")).exits(3).prints("", "");
+        session.run("echo $kept $PWD; (exit 4)").exits(4).prints("yes /usr\n", "");
+        session.run(&format!("set -o {mode}; echo err >&2; false")).exits(1).prints("", "err\n");
+        assert_eq!(session.pid(), pid, "{mode}: the shell is another one");
+    }
+}
+
 in_each_shell!(
+    line_editing_costs_nothing,
     hooks_that_never_end_cost_only_their_shell,
     hijacked_functions_are_harmless,
     hijacked_aliases_are_harmless,

@@ -37,7 +37,7 @@ impl Dialect for Bash {
     fn init_line(&self, nonce: &str) -> String {
         let opening = super::prompt::opening(nonce);
         format!(
-            " PS1='{opening}$?;$-;\\#;${{PWD-}}\x07' PS2=; \\set +o history; \\unset HISTFILE; \\history -c\n"
+            " PS1='{opening}$?;$-;\\#;${{PWD-}}\x07' PS2=; \\set +o history; \\set +o vi; \\set +o emacs; \\unset HISTFILE; \\history -c\n"
         )
     }
 
@@ -54,7 +54,10 @@ impl Dialect for Bash {
 
     fn query_line(&self, nonce: &str) -> String {
         let opening = super::prompt::opening(nonce);
-        format!(" {SAVED_PROMPT}=$PS1 PS1='{opening}'\"$?\"';$-;\\#;${{PWD-}}\x07'\n")
+        // With line editing on, the prompt goes to the terminal instead of to us.
+        format!(
+            " {SAVED_PROMPT}=$PS1 PS1='{opening}'\"$?\"';$-;\\#;${{PWD-}}\x07'; \\builtin set +o vi; \\builtin set +o emacs\n"
+        )
     }
 
     fn settle_script(&self, settle: &Settle<'_>) -> String {
