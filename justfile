@@ -50,7 +50,7 @@ _fuzz SECONDS *TARGETS:
 
 # Deaths of mail's owner at POINTS random steps, one after another on the same homes
 crash POINTS="20000":
-    TRL_CRASH_POINTS={{ POINTS }} cargo nextest run -p trl-mail --test crash_points
+    TRL_CRASH_POINTS={{ POINTS }} cargo nextest run -p trl-mail --test mail crash_points::
 
 run *ARGS:
     cargo run --release -- {{ ARGS }}

@@ -60,12 +60,6 @@ mod wait;
 
 /// A file that nobody names here would never run.
 #[test]
-fn every_file_of_tests_is_part_of_this() -> std::io::Result<()> {
-    let named = include_str!("main.rs");
-    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests"))? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        let Some(module) = name.strip_suffix(".rs").filter(|name| *name != "main") else { continue };
-        assert!(named.contains(&format!("\nmod {module};\n")), "{name} is not named in main.rs");
-    }
-    Ok(())
+fn every_file_of_tests_is_part_of_this() {
+    trl_testkit::every_file_is_named(concat!(env!("CARGO_MANIFEST_DIR"), "/tests"), include_str!("main.rs"));
 }

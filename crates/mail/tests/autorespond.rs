@@ -1,12 +1,12 @@
 //! The auto-responder: it answers once, in time, within its budget, and never in circles.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod support;
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::Office;
+
+use crate::support;
+use crate::support::Office;
 
 /// Agents with an auto-responder and no live session, and Alice, who asks on connection 1.
 async fn office_with(

@@ -1,10 +1,10 @@
 //! Two owners on one relay: asking, accepting, declining, blocking. And hostile words.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Office, text};
+
+use crate::support;
+use crate::support::{Office, text};
 
 async fn strangers() -> (Office, Office, String, String) {
     let here = Office::open();

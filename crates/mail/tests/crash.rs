@@ -5,8 +5,6 @@
 //! and again. What the survivors hold is then compared with what was promised.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test and its child")]
 
-mod support;
-
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,7 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use support::ask;
 use tempfile::TempDir;
 use trl_mail::clock::SystemClock;
 use trl_mail::presence::SystemProcesses;
@@ -24,6 +21,9 @@ use trl_mail::relay::{EmbeddedLimits, EmbeddedRelay, Relay};
 use trl_mail::steps::{Step, Steps};
 use trl_mail::{Caller, Mail, MailConfig, MailError};
 use trl_testkit::Broker;
+
+use crate::support;
+use crate::support::ask;
 
 const HOME: &str = "TRL_TEST_CRASH_HOME";
 const PLAN: &str = "TRL_TEST_CRASH_PLAN";
@@ -172,7 +172,7 @@ struct Said {
 
 fn run_child(home: &Path, plan: Plan, run: usize, said: &mut Said) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["child", "--exact", "--nocapture"])
+        .args(["crash::child", "--exact", "--nocapture"])
         .env(HOME, home)
         .env(PLAN, plan.written())
         .env(RUN, run.to_string())

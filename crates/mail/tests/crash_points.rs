@@ -7,8 +7,6 @@
 //! `TRL_CRASH_POINTS` makes it a longer walk, `TRL_CRASH_SEED` another one.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
 
-mod support;
-
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::path::Path;
@@ -17,7 +15,6 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{ask, until};
 use tempfile::TempDir;
 use tokio::sync::Notify;
 use trl_mail::clock::SystemClock;
@@ -27,6 +24,9 @@ use trl_mail::relay::{EmbeddedLimits, EmbeddedRelay, Relay};
 use trl_mail::steps::Steps;
 use trl_mail::{Caller, Mail, MailConfig, MailError};
 use trl_testkit::Broker;
+
+use crate::support;
+use crate::support::{ask, until};
 
 /// Steps of one life, more or less; a death later than its last step is none.
 const STEPS: u64 = 140;

@@ -1,11 +1,11 @@
 //! Two agents, one machine: sending, reading, answering, and the truth about it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod support;
-
 use serde_json::json;
-use support::{Office, text};
 use trl_mail::relay::conformance;
+
+use crate::support;
+use crate::support::{Office, text};
 
 #[tokio::test]
 async fn the_embedded_relay_is_fit() {

@@ -1,12 +1,11 @@
 //! Labels, presence and routing, through the door that daemons use.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod support;
-
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
-use support::{Office, text};
+
+use crate::support::{Office, text};
 
 /// A process to be live as; ended when the test is over.
 struct Process(Child);

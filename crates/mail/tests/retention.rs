@@ -1,11 +1,11 @@
 //! What is over is forgotten in time; what still waits for somebody is not.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should say where")]
 
-mod support;
-
 use rusqlite::Connection;
 use serde_json::json;
-use support::Office;
+
+use crate::support;
+use crate::support::Office;
 
 const DAY_MS: i64 = 86_400_000;
 

@@ -1,15 +1,14 @@
 //! When keys go wrong: first messages that cross, replays, lost keys, wedges, backups.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should say where")]
 
-mod support;
-
 use std::path::Path;
 
 use rusqlite::Connection;
 use serde_json::json;
-use support::Office;
 use trl_mail::identity::Address;
 use trl_mail::relay::{Mailbox, Outgoing, Relay};
+
+use crate::support::Office;
 
 /// Changes the store while nobody owns it.
 fn meddle(office: &Office, sql: &str) {

@@ -14,6 +14,15 @@ pub fn every<C: Debug>(cases: impl IntoIterator<Item = C>, mut check: impl FnMut
     assert!(failed.is_empty(), "these cases fail, as told above:\n{}", failed.join("\n"));
 }
 
+/// Tests of a crate that are one binary: a file that its `main.rs` does not name would never run.
+pub fn every_file_is_named(dir: &str, main: &str) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let name = entry.unwrap().file_name().to_string_lossy().into_owned();
+        let Some(module) = name.strip_suffix(".rs").filter(|name| *name != "main") else { continue };
+        assert!(main.contains(&format!("\nmod {module};\n")), "{name} is not named in main.rs");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

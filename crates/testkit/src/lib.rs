@@ -36,7 +36,7 @@ mod ws;
 pub use broker::Broker;
 pub use connection::{Answer, Connection, Event, event_bytes};
 pub use daemon::{Builder, Daemon};
-pub use every::every;
+pub use every::{every, every_file_is_named};
 pub use fuzz::{Dice, fuzz};
 pub use http::{Http, HttpAnswer, read_answer, read_chunk};
 pub use leftovers::Leftovers;

@@ -1,0 +1,22 @@
+//! Mail from the outside of its crate: real stores, real brokers, real deaths.
+//!
+//! One binary: linking one for each file takes longer than running most of them.
+
+mod support;
+
+mod autorespond;
+mod contacts;
+mod crash;
+mod crash_points;
+mod envelope;
+mod exchange;
+mod nats;
+mod registry;
+mod retention;
+mod sealing;
+
+/// A file that nobody names here would never run.
+#[test]
+fn every_file_of_tests_is_part_of_this() {
+    trl_testkit::every_file_is_named(concat!(env!("CARGO_MANIFEST_DIR"), "/tests"), include_str!("main.rs"));
+}
