@@ -101,26 +101,29 @@ impl Tx<'_> {
 
     pub(crate) fn take_receipts(&self, agent_id: i64, peer: &str) -> Result<Vec<Receipt>, MailError> {
         let mut query = self.db.prepare_cached(
-            "DELETE FROM receipts WHERE agent_id = ?1 AND peer = ?2 RETURNING id, uid, state, reason, at",
+            "SELECT uid, state, reason, at FROM receipts WHERE agent_id = ?1 AND peer = ?2 ORDER BY id",
         )?;
         let rows = query.query_map(params![agent_id, peer], |row| {
             Ok((
-                row.get::<_, i64>(0)?,
-                row.get::<_, Vec<u8>>(1)?,
-                row.get::<_, String>(2)?,
-                row.get::<_, Option<String>>(3)?,
-                row.get::<_, i64>(4)?,
+                row.get::<_, Vec<u8>>(0)?,
+                row.get::<_, String>(1)?,
+                row.get::<_, Option<String>>(2)?,
+                row.get::<_, i64>(3)?,
             ))
         })?;
         let mut receipts = Vec::new();
         for row in rows {
-            let (id, uid, state, reason, at) = row?;
+            let (uid, state, reason, at) = row?;
             let state = state_named(&state).ok_or(MailError::Corrupt { what: "receipt" })?;
             let reason = reason.as_deref().and_then(reason_named);
-            receipts.push((id, Receipt { uid: hex(&uid), state, reason, at }));
+            receipts.push(Receipt { uid: hex(&uid), state, reason, at });
         }
-        receipts.sort_by_key(|(id, _)| *id);
-        Ok(receipts.into_iter().map(|(_, receipt)| receipt).collect())
+        if !receipts.is_empty() {
+            self.db
+                .prepare_cached("DELETE FROM receipts WHERE agent_id = ?1 AND peer = ?2")?
+                .execute(params![agent_id, peer])?;
+        }
+        Ok(receipts)
     }
 
     /// Only the one a message was sent to can say what became of it.

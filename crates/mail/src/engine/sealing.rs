@@ -119,22 +119,24 @@ impl Tx<'_> {
         self.seal_receipts(&mut sealer)?;
         if sealer.count > 0 {
             self.update_ratchet(pair.agent_id, &pair.peer, &sealer.ratchet)?;
-            self.count_seals(sealer.count)?;
+            self.count_seals(sealer.seals + sealer.count)?;
             self.wakes.push(Wake::Outlet);
         }
         Ok(())
     }
 
     fn seal_controls(&mut self, sealer: &mut Sealer<'_>) -> Result<(), MailError> {
-        let rows: Vec<(String, Vec<u8>)> = {
+        let rows: Vec<(i64, String, Vec<u8>)> = {
             let mut query = self.db.prepare_cached(
-                "DELETE FROM controls WHERE agent_id = ?1 AND peer = ?2 RETURNING kind, payload",
+                "SELECT id, kind, payload FROM controls WHERE agent_id = ?1 AND peer = ?2 ORDER BY id",
             )?;
-            let rows = query
-                .query_map(params![sealer.agent_id, sealer.peer], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let rows = query.query_map(params![sealer.agent_id, sealer.peer], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })?;
             rows.collect::<Result<_, _>>()?
         };
-        for (kind, payload) in rows {
+        for (id, kind, payload) in rows {
+            self.db.prepare_cached("DELETE FROM controls WHERE id = ?1")?.execute([id])?;
             let mut plaintext = vec![if kind == "rekey" { REKEY } else { CONTACT }];
             plaintext.extend_from_slice(&payload);
             self.seal_one(sealer, &plaintext, None)?;
@@ -199,11 +201,8 @@ impl Tx<'_> {
     }
 
     /// Seals count even if the message fails later: the ratchet has moved all the same.
-    fn count_seals(&mut self, count: u64) -> Result<(), MailError> {
-        let seals: u64 = self
-            .db
-            .prepare_cached("UPDATE meta SET value = value + ?1 WHERE key = 'seals' RETURNING value")?
-            .query_row([count as i64], |row| row.get(0))?;
+    fn count_seals(&mut self, seals: u64) -> Result<(), MailError> {
+        self.db.prepare_cached("UPDATE meta SET value = ?1 WHERE key = 'seals'")?.execute([seals as i64])?;
         if seals >= self.env.witnessed.load(Ordering::SeqCst) + SEAL_BLOCK {
             self.wakes.push(Wake::Sealed(seals));
         }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::oneshot;
 
@@ -167,6 +168,8 @@ pub(crate) fn open_database(path: &Path) -> rusqlite::Result<Connection> {
         | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let database = Connection::open_with_flags(path, flags)?;
     database.set_prepared_statement_cache_capacity(256);
+    // Else SQLite plans a statement anew whenever it is bound to other values.
+    database.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     database.execute_batch(
         "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;
          PRAGMA foreign_keys=ON; PRAGMA secure_delete=FAST; PRAGMA temp_store=MEMORY;
