@@ -18,7 +18,7 @@ use trl_mail::steps::Steps;
 use trl_mail::{Caller, Mail, MailConfig, MailRequest};
 use trl_protocol::Request;
 
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 const MESSAGES: usize = 2000;
 const IN_FLIGHT: usize = 64;
 const PINGS: usize = 200;
@@ -41,39 +41,62 @@ async fn ask(mail: &Mail, connection: u64, method: &str, params: Value) -> Value
 /// What was measured with one size of store.
 struct Figures {
     rate: f64,
-    bare: f64,
     latency: Duration,
+}
+
+/// What the disk gave in the same moments.
+struct Floor {
+    bare: f64,
     three_commits: Duration,
 }
 
-async fn measure(stored: usize) -> bool {
-    let home = tempfile::tempdir().unwrap();
-    let relay = EmbeddedRelay::open(home.path(), EmbeddedLimits::default(), Steps::default()).unwrap();
-    let mut config = MailConfig::new(home.path().to_owned());
-    config.rate_per_minute = u32::MAX;
-    config.mailbox_messages = u64::MAX >> 1;
-    let mail = Mail::open(config, Arc::new(SystemClock), Arc::new(SystemProcesses), Arc::new(relay)).unwrap();
-    for (n, name) in ["alice", "bob", "attic"].into_iter().enumerate() {
-        ask(&mail, 0, "agent.create", json!({"name": name})).await;
-        ask(&mail, n as u64 + 1, "agent.use", json!({"agent": name})).await;
+/// Mail in a home of its own.
+struct Store {
+    mail: Mail,
+    home: tempfile::TempDir,
+}
+
+impl Store {
+    async fn open() -> Store {
+        let home = tempfile::tempdir().unwrap();
+        let relay = EmbeddedRelay::open(home.path(), EmbeddedLimits::default(), Steps::default()).unwrap();
+        let mut config = MailConfig::new(home.path().to_owned());
+        config.rate_per_minute = u32::MAX;
+        config.mailbox_messages = u64::MAX >> 1;
+        let mail =
+            Mail::open(config, Arc::new(SystemClock), Arc::new(SystemProcesses), Arc::new(relay)).unwrap();
+        for (n, name) in ["alice", "bob", "attic"].into_iter().enumerate() {
+            ask(&mail, 0, "agent.create", json!({"name": name})).await;
+            ask(&mail, n as u64 + 1, "agent.use", json!({"agent": name})).await;
+        }
+        exchange(&mail, 100).await;
+        Store { mail, home }
     }
-    exchange(&mail, 100).await;
-    let empty = figures(&mail, home.path()).await;
-    let mut holds = told("empty store", &empty);
+}
+
+async fn measure(stored: usize) -> bool {
+    let mut stores = vec![Store::open().await];
     if stored > 0 {
+        let full = Store::open().await;
         let begun = Instant::now();
-        fill(&mail, stored).await;
+        fill(&full.mail, stored).await;
         println!("stored {stored} messages in {:.1} s", begun.elapsed().as_secs_f64());
-        let full = figures(&mail, home.path()).await;
-        holds &= told(&format!("{stored} stored"), &full);
-        // Each against its own yardstick, since the disk of one minute is not that of the next.
-        let slower = (empty.rate / empty.bare) / (full.rate / full.bare);
+        stores.push(full);
+    }
+    let (floor, figures) = figures(&stores).await;
+    let mut holds = true;
+    for (name, figures) in ["empty store".to_owned(), format!("{stored} stored")].iter().zip(&figures) {
+        holds &= told(name, figures, &floor);
+    }
+    if let [empty, full] = &figures[..] {
+        let slower = empty.rate / full.rate;
         holds &= bound("full against empty, throughput", slower, "at most", 1.2, slower <= 1.2);
-        let above = |figures: &Figures| figures.latency.as_secs_f64() / figures.three_commits.as_secs_f64();
-        let later = above(&full) / above(&empty);
+        let later = full.latency.as_secs_f64() / empty.latency.as_secs_f64();
         holds &= bound("full against empty, latency", later, "at most", 1.2, later <= 1.2);
     }
-    mail.close().await.unwrap();
+    for store in stores {
+        store.mail.close().await.unwrap();
+    }
     holds
 }
 
@@ -82,8 +105,8 @@ fn bound(what: &str, figure: f64, side: &str, limit: f64, holds: bool) -> bool {
     holds
 }
 
-fn told(name: &str, figures: &Figures) -> bool {
-    let Figures { rate, bare, latency, three_commits } = figures;
+fn told(name: &str, figures: &Figures, floor: &Floor) -> bool {
+    let (Figures { rate, latency }, Floor { bare, three_commits }) = (figures, floor);
     let ms = |time: &Duration| time.as_secs_f64() * 1e3;
     println!("{name}: {rate:.0} messages/s, bare SQLite {bare:.0} messages/s");
     println!(
@@ -98,28 +121,33 @@ fn told(name: &str, figures: &Figures) -> bool {
 }
 
 /// In turns, round by round: a disk that others use too is measured in the same moments.
-async fn figures(mail: &Mail, home: &Path) -> Figures {
-    let (mut rates, mut bares) = (Vec::new(), Vec::new());
+async fn figures(stores: &[Store]) -> (Floor, Vec<Figures>) {
+    let home = stores[0].home.path();
+    let mut bares = Vec::new();
+    let mut rates = vec![Vec::new(); stores.len()];
     for _ in 0..ROUNDS {
         bares.push(bare_sqlite(home));
-        rates.push(exchange(mail, MESSAGES).await);
+        for (store, rates) in stores.iter().zip(&mut rates) {
+            rates.push(exchange(&store.mail, MESSAGES).await);
+        }
     }
     let yardstick = Yardstick::new(home);
-    let (mut times, mut commits) = (Vec::new(), Vec::new());
+    let mut commits = Vec::new();
+    let mut times = vec![Vec::new(); stores.len()];
     for _ in 0..PINGS {
         commits.push(yardstick.three_commits());
-        times.push(ping(mail).await);
+        for (store, times) in stores.iter().zip(&mut times) {
+            times.push(ping(&store.mail).await);
+        }
     }
-    rates.sort_by(f64::total_cmp);
-    bares.sort_by(f64::total_cmp);
-    times.sort();
-    commits.sort();
-    Figures {
-        rate: rates[ROUNDS / 2],
-        bare: bares[ROUNDS / 2],
-        latency: times[PINGS / 2],
-        three_commits: commits[PINGS / 2],
-    }
+    let figures = rates.into_iter().zip(times);
+    let figures = figures.map(|(rates, times)| Figures { rate: middle(rates), latency: middle(times) });
+    (Floor { bare: middle(bares), three_commits: middle(commits) }, figures.collect())
+}
+
+fn middle<T: PartialOrd + Copy>(mut values: Vec<T>) -> T {
+    values.sort_by(|a, b| a.partial_cmp(b).unwrap());
+    values[values.len() / 2]
 }
 
 /// Messages a second from the first send until the reader has the last.
