@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
+use trl_protocol::limits;
 use trl_runtime::{Config, Runtime, StartError, Stop};
 
 use crate::connection::Phase;
 use crate::http::{self, HttpConfig, HttpError};
 use crate::mcp;
 use crate::stdio;
-use crate::unix::{Claim, Listener, MAX_CONNECTIONS, SocketError};
+use crate::unix::{Claim, Listener, SocketError};
 
 /// How long answers under way may take once all sessions have ended.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -40,6 +41,8 @@ pub struct GatewayConfig {
     pub http_mcp: Option<trl_mcp::Settings>,
     /// Nobody asked this daemon in particular for HTTP: if it cannot be had, serve without.
     pub http_if_possible: bool,
+    /// Clients at a time, over the socket and as many over HTTP.
+    pub max_connections: Option<u32>,
     /// Called once, when clients can connect, with where HTTP is served.
     pub on_ready: Option<Box<dyn FnOnce(Option<SocketAddr>) + Send>>,
 }
@@ -116,8 +119,9 @@ pub async fn serve(
     tracing::info!(pid = std::process::id(), "serving");
 
     let (phase, watched) = watch::channel(Phase::Open);
-    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS as usize));
-    let web_connections = Arc::new(Semaphore::new(http::MAX_CONNECTIONS as usize));
+    let most = gateway.max_connections.unwrap_or(limits::DEFAULT_MAX_CONNECTIONS);
+    let connections = Arc::new(Semaphore::new(most as usize));
+    let web_connections = Arc::new(Semaphore::new(most as usize));
     let only_stdio = listener.is_none() && web.is_none();
     let mut stdio = match gateway.stdio_mcp {
         Some(settings) => Some(tokio::spawn(mcp::serve_stdio(settings, runtime.clone(), watched.clone()))),
@@ -138,14 +142,14 @@ pub async fn serve(
         () = shutdown => {}
         _ = runtime.stop_requested() => {}
         () = stdio_over => {}
-        () = accept(listener.as_mut(), &runtime, &connections, &watched) => {}
+        () = accept(listener.as_mut(), &runtime, &connections, most, &watched) => {}
         () = if_any(web) => {}
     }
     runtime.refuse(Stop { keep_sessions });
     let claim = listener.map(Listener::close);
     let kept = runtime.end().await;
     let patience = if kept { DRAIN_KEPT } else { DRAIN };
-    let open = [(&*connections, MAX_CONNECTIONS), (&*web_connections, http::MAX_CONNECTIONS)];
+    let open = [(&*connections, most), (&*web_connections, most)];
     drain(&phase, patience, open, stdio).await;
     runtime.close_mail().await;
     scope.tidy(&dirs);
@@ -195,9 +199,10 @@ async fn accept(
     listener: Option<&mut Listener>,
     runtime: &Runtime,
     connections: &Arc<Semaphore>,
+    most: u32,
     phase: &watch::Receiver<Phase>,
 ) {
-    if_any(listener.map(|listener| listener.accept_all(runtime, connections, phase))).await;
+    if_any(listener.map(|listener| listener.accept_all(runtime, connections, most, phase))).await;
 }
 
 /// Lets every connection finish what it is about, within bounds.

@@ -23,9 +23,7 @@ use crate::lock::{Lock, LockError};
 use crate::vigil::Vigil;
 use crate::written;
 
-/// Connections served at a time.
-pub(crate) const MAX_CONNECTIONS: u32 = 1024;
-/// Connections that wait for one of these to close; more wait in the kernel, unseen.
+/// Connections that wait for another to close; more wait in the kernel, unseen.
 const WAITING_ROOM: usize = 1024;
 /// How long they wait before they are told that there are too many.
 const WAIT: Duration = Duration::from_secs(5);
@@ -244,9 +242,10 @@ impl Listener {
         &mut self,
         runtime: &Runtime,
         permits: &Arc<Semaphore>,
+        most: u32,
         phase: &watch::Receiver<Phase>,
     ) {
-        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS as usize + WAITING_ROOM));
+        let room = Arc::new(Semaphore::new(most as usize + WAITING_ROOM));
         while let Ok(place) = Arc::clone(&room).acquire_owned().await {
             let accepted = tokio::select! {
                 accepted = self.open.listener.accept() => accepted,
@@ -267,7 +266,7 @@ impl Listener {
             let (runtime, phase, permits) = (runtime.clone(), phase.clone(), Arc::clone(permits));
             tokio::spawn(async move {
                 let admitted = match friend {
-                    Ok(()) => admit(permits).await,
+                    Ok(()) => admit(permits, most).await,
                     Err(fault) => Err(fault),
                 };
                 match admitted {
@@ -283,14 +282,14 @@ impl Listener {
     }
 }
 
-async fn admit(permits: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Fault> {
+async fn admit(permits: Arc<Semaphore>, most: u32) -> Result<OwnedSemaphorePermit, Fault> {
     match tokio::time::timeout(WAIT, permits.acquire_owned()).await {
         Ok(Ok(permit)) => Ok(permit),
         Ok(Err(_)) => Err(Fault::new(Code::ShuttingDown, "the daemon is ending")),
         Err(_) => Err(Fault::new(
             Code::ResourcePressure,
             format!(
-                "{MAX_CONNECTIONS} clients are connected to this daemon, and it serves no more at a time; close some connections, or give other clients a daemon of their own (TRL_HOME)"
+                "{most} clients are connected to this daemon, and it serves no more at a time; close some connections, or start it with a larger TRL_MAX_CONNECTIONS"
             ),
         )),
     }

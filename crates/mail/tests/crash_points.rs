@@ -345,7 +345,7 @@ fn walk(offices: Vec<Office>, deaths: u64, mut seed: u64, mut between: impl FnMu
 
 #[test]
 fn after_thousands_of_deaths_everything_promised_was_read_once_and_in_order() {
-    let points = number("TRL_CRASH_POINTS").unwrap_or(1500);
+    let points = number("TRL_CRASH_POINTS").unwrap_or(2000);
     let seed = number("TRL_CRASH_SEED").unwrap_or(0x2545_f491_4f6c_dd1d);
     let lives: u64 = std::thread::scope(|scope| {
         let chains: Vec<_> = (0..CHAINS)

@@ -22,6 +22,8 @@ pub const MAX_QUEUE: usize = 256;
 pub const MAX_TERMINAL_SIDE: u16 = 1000;
 pub const DEFAULT_TIMEOUT_S: f64 = 60.0;
 pub const DEFAULT_MAX_SESSIONS: usize = 64;
+/// Clients at a time, over each transport.
+pub const DEFAULT_MAX_CONNECTIONS: u32 = 1024;
 pub const DEFAULT_MAX_IDLE_S: f64 = 3600.0;
 pub const DEFAULT_SESSION_TTL_S: f64 = 86_400.0;
 /// Below this much free memory no new session is begun.

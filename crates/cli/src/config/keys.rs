@@ -30,6 +30,7 @@ keys! {
     HttpTlsCert, "TRL_HTTP_TLS_CERT", Some("http_tls_cert"), "certificate (PEM, with those that lead to its root) under which HTTP is served with TLS";
     HttpTlsSecret, "TRL_HTTP_TLS_KEY", Some("http_tls_key"), "the key of that certificate (PEM)";
     MaxSessions, "TRL_MAX_SESSIONS", Some("max_sessions"), "sessions that may live at once; default 64";
+    MaxConnections, "TRL_MAX_CONNECTIONS", Some("max_connections"), "clients that may be connected at once, over the socket and as many over HTTP; default 1024";
     DefaultTimeout, "TRL_DEFAULT_TIMEOUT_S", Some("default_timeout_s"), "deadline of commands that name none, in seconds; 0 is none; default 60";
     MaxOutput, "TRL_MAX_OUTPUT_BYTES", Some("max_output_bytes"), "how much of each stream a reply holds; default 1 MiB";
     Journal, "TRL_JOURNAL_BYTES", Some("journal_bytes"), "how much of each stream of a command is kept on disk; default 64 MiB";

@@ -46,8 +46,6 @@ pub use patience::Patience;
 use patience::Patient;
 use routes::Front;
 
-/// Connections served at a time; more wait to be accepted.
-pub(crate) const MAX_CONNECTIONS: u32 = 512;
 /// Most bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;

@@ -55,6 +55,10 @@ pub(crate) struct Args {
     /// Sessions that may live at once [env: TRL_MAX_SESSIONS] [default: 64]
     #[arg(long, value_name = "COUNT")]
     max_sessions: Option<String>,
+    /// Clients that may be connected at once, over the socket and as many over HTTP
+    /// [env: TRL_MAX_CONNECTIONS] [default: 1024]
+    #[arg(long, value_name = "COUNT")]
+    max_connections: Option<String>,
     /// Deadline of commands that name none; 0 is none [env: TRL_DEFAULT_TIMEOUT_S] [default: 60]
     #[arg(long, value_name = "SECONDS")]
     default_timeout: Option<String>,
@@ -111,6 +115,7 @@ impl Args {
             (Key::HttpTlsCert, "--http-tls-cert", &self.http_tls_cert),
             (Key::HttpTlsSecret, "--http-tls-key", &self.http_tls_key),
             (Key::MaxSessions, "--max-sessions", &self.max_sessions),
+            (Key::MaxConnections, "--max-connections", &self.max_connections),
             (Key::DefaultTimeout, "--default-timeout", &self.default_timeout),
             (Key::MaxOutput, "--max-output-bytes", &self.max_output_bytes),
             (Key::Journal, "--journal-bytes", &self.journal_bytes),
@@ -253,6 +258,7 @@ impl Daemon {
             }),
             http,
             http_if_possible: self.detached,
+            max_connections: Some(self.settings.max_connections),
             on_ready: Some(Box::new(on_ready)),
         })
     }
