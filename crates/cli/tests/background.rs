@@ -288,7 +288,52 @@ fn a_storm_of_processes_hurts_nobody_else(shell: Shell) {
     other.survives();
 }
 
+/// Asked for in the moment in which the command before was answered.
+fn it_begins_with_what_the_command_before_has_left(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    for n in 0..20 {
+        session.ok(&format!("x=v{n}; export Y={n}; f() {{ echo f{n}; }}"));
+        let beside = json!({"command": "echo $x; sh -c 'echo $Y'", "background": true});
+        session.run_with(beside).exits(0).prints(&format!("v{n}\n{n}\n"), "");
+    }
+}
+
+fn it_has_the_mask_and_the_constants_of_the_shell(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    session.ok("umask 077; export fixed=1; readonly fixed; readonly inner='a b'");
+    let probe = "umask; printenv fixed; echo \"$inner\"";
+    let ran = session.run_with(json!({"command": probe, "background": true})).exits(0);
+    assert_eq!(ran.stdout.trim_start_matches('0'), "77\n1\na b\n");
+}
+
+fn its_environment_is_for_nobody_else_to_read(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let command = "echo $GIVEN; sleep 1000; :";
+    let exec_id = session.start(json!({"command": command, "env": {"GIVEN": "a-secret-value"}}));
+    printed(&mut session, &exec_id, 15);
+    assert_eq!(session.output_of(&exec_id, "stdout"), b"a-secret-value\n");
+    for pid in daemon.processes() {
+        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let arguments = String::from_utf8_lossy(&arguments);
+        assert!(!arguments.contains("a-secret-value"), "{pid}: {arguments}");
+    }
+}
+
+fn a_text_longer_than_an_argument_may_be_runs(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let command = format!("x={}\necho ${{#x}}; (exit 3)", "y".repeat(300_000));
+    session.run_with(json!({"command": command, "background": true})).exits(3).prints("300000\n", "");
+}
+
 in_each_shell!(
+    it_begins_with_what_the_command_before_has_left,
+    it_has_the_mask_and_the_constants_of_the_shell,
+    its_environment_is_for_nobody_else_to_read,
+    a_text_longer_than_an_argument_may_be_runs,
     a_job_in_the_background_does_not_hold_the_reply,
     late_output_goes_to_its_own_command,
     waiting_for_jobs_gives_all_their_output,

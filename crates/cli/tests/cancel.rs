@@ -190,7 +190,26 @@ fn cancelling_twice_is_cancelling_once(shell: Shell) {
     session.survives();
 }
 
+fn signals_without_a_name_are_sent_too(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    for number in [34, 40, 64] {
+        let command = format!(
+            "python3 -c 'import signal, sys, time\nsignal.signal({number}, lambda *_: sys.exit(7))\nprint(\"up\", flush=True)\nwhile True: time.sleep(0.05)'"
+        );
+        let (held, exec_id) = session.stream_until(json!({"command": command}), "up\n");
+        session.connection.ok("exec.cancel", json!({"exec_id": exec_id, "signal": number}));
+        assert_eq!(session.connection.finish(held).data()["exit_code"], 7, "{number}");
+    }
+    let (held, exec_id) = session.stream_until(json!({"command": "echo up; sleep 1000"}), "up\n");
+    session.connection.fails("exec.cancel", json!({"exec_id": exec_id, "signal": 33}), "INVALID_PARAMS");
+    session.connection.ok("exec.cancel", json!({"exec_id": exec_id}));
+    session.connection.finish(held).data();
+    session.survives();
+}
+
 in_each_shell!(
+    signals_without_a_name_are_sent_too,
     a_running_command_is_cancelled_by_session_or_by_id,
     a_cancel_at_any_moment_leaves_no_stray,
     every_kind_of_foreground_work_is_cancelled,

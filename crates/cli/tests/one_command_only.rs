@@ -153,7 +153,33 @@ fn a_directory_that_cannot_be_used_is_refused_before_anything_runs(shell: Shell)
     assert!(!process::exists(daemon.work().join("hit")));
 }
 
+fn what_the_shell_looks_after_itself_comes_back(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let probe = "echo \"${COLUMNS-unset} ${PS4-unset}\"; printenv COLUMNS PS4 || :";
+    let before = session.ok(probe);
+    let given = json!({"command": "printenv COLUMNS PS4", "env": {"COLUMNS": "200", "PS4": "T "}});
+    session.run_with(given).exits(0).prints("200\nT \n", "");
+    session.run(probe).exits(0).prints(&before, "");
+}
+
+fn what_cannot_be_set_is_refused_before_anything_runs(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    session.ok("kept=yes");
+    session.ok("readonly FIXED=1");
+    for background in [false, true] {
+        let params = json!({"command": "touch hit", "env": {"FIXED": "2"}, "background": background});
+        let message = session.refused(params, "INVALID_PARAMS");
+        assert!(message.contains("FIXED"), "{message}");
+    }
+    session.run("echo $kept $FIXED").exits(0).prints("yes 1\n", "").quietly();
+    assert!(!process::exists(daemon.work().join("hit")));
+}
+
 in_each_shell!(
+    what_the_shell_looks_after_itself_comes_back,
+    what_cannot_be_set_is_refused_before_anything_runs,
     a_variable_is_seen_and_then_gone,
     a_variable_that_was_there_comes_back_exactly,
     a_given_value_reaches_the_command_exactly,

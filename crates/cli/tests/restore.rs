@@ -1,7 +1,7 @@
 //! What a new shell gets back of the old one, and what it must never get back.
 
 use serde_json::json;
-use trl_testkit::{Session, Shell, daemon, every};
+use trl_testkit::{Session, Shell, daemon, every, process};
 
 #[track_caller]
 fn crash(session: &mut Session) {
@@ -44,6 +44,41 @@ fn bash_gets_its_own_kinds_of_state_back() {
         .run("shopt -q globstar nullglob dotglob && [[ -o noclobber ]] && echo set")
         .exits(0)
         .prints("set\n", "");
+}
+
+/// What a function would print is data, however much it looks like more functions.
+#[test]
+fn texts_inside_functions_come_back_and_never_run() {
+    let daemon = daemon!();
+    for shell in [Shell::Bash, Shell::Zsh] {
+        let mut session = daemon.session(shell);
+        let texts = [
+            "gen() { cat <<'E'\nsetup() {\n  :\n}\ntouch hit; main() { :; }\nE\n}",
+            "quoted() { echo 'a() {\n}\ntouch hit; b() { :; }'\n}",
+            "json() { cat <<E\n{\n  \"a\": 1\n}\nE\n}",
+            "last() { echo last; }",
+            // Another function as the shell itself would show it.
+            "before() { cat <<'E'\n}\nlast () \n{ \ntouch hit\n}\nlast () {\ntouch hit\nE\n}",
+        ];
+        session.ok(&texts.join("\n"));
+        let probe = "gen; quoted; json; last; before";
+        let told = session.run(probe).exits(0).stdout;
+        let beside = session.run_with(json!({"command": probe, "background": true})).exits(0);
+        assert_eq!((beside.stdout.as_str(), beside.stderr.as_str()), (told.as_str(), ""), "{shell:?}");
+        crash(&mut session);
+        session.run(probe).exits(0).prints(&told, "");
+        assert!(!process::exists(daemon.work().join("hit")), "{shell:?}: a text was run");
+    }
+}
+
+/// An integer whose value is no number is no reason for a command beside the shell not to run.
+#[test]
+fn what_cannot_be_declared_again_costs_nothing_beside_the_shell() {
+    let daemon = daemon!();
+    let mut session = daemon.session(Shell::Bash);
+    session.ok("odd='foo bar'; declare -i odd; zlast=yes");
+    let probe = json!({"command": "echo \"$odd $zlast\"", "background": true});
+    session.run_with(probe).exits(0).prints("foo bar yes\n", "");
 }
 
 #[test]

@@ -289,3 +289,13 @@ fn what_only_larger_shells_understand_is_understood() {
         }
     }
 }
+
+/// Words that ask where a text comes from do not change what `return` does.
+#[test]
+fn return_ends_the_text_whatever_else_it_says() {
+    let daemon = daemon!();
+    let mut session = daemon.session(Shell::Bash);
+    for word in ["caller", "FUNCNAME", "BASH_SOURCE", "BASH_LINENO"] {
+        session.run(&format!("echo {word}; return 7; echo no")).exits(7).prints(&format!("{word}\n"), "");
+    }
+}

@@ -5,13 +5,60 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use trl_protocol::fault::Fault;
+use trl_protocol::wire::FromHost;
 
-use crate::exec::{Input, Output};
-use crate::host::Host;
+use crate::exec::{Input, Output, Requester};
+use crate::host::{Host, Stage};
+use crate::shell::quote::single;
 use crate::shell::{Held, become_session_leader, default_signals, dialect, text};
 use crate::terminal;
 
+/// The kernel takes no argument of more than 128 KiB; a longer text is read from a file.
+const LONGEST_ARGUMENT: usize = 96 * 1024;
+
 impl Host {
+    /// The command before was answered, but what it changed is not known yet.
+    pub(crate) fn is_settling(&self) -> bool {
+        matches!(self.stage, Stage::Settling(_) | Stage::Clearing { .. }) && self.ending.is_none()
+    }
+
+    /// Commands that waited for the shell's state have it now.
+    pub(crate) fn let_go_on(&mut self) {
+        if self.held_back.is_empty() || self.is_settling() {
+            return;
+        }
+        for (requester, run) in std::mem::take(&mut self.held_back) {
+            let Requester { link, req } = requester;
+            match self.on_run(requester, run) {
+                Ok(Some(answer)) => self.send(link, &answer),
+                Ok(None) => {}
+                Err(fault) => self.send(link, &FromHost::Fault { req, fault }),
+            }
+        }
+    }
+
+    /// A variable that the shell would not set is told before anything runs.
+    pub(crate) fn check_env(&self, number: u64) -> Result<(), Fault> {
+        let dialect = dialect::of(self.spec.dialect);
+        let Some(exec) = self.execs.get(&number) else { return Ok(()) };
+        let fixed = |name: &&String| self.snapshot.readonly.contains(*name) || dialect.is_fixed(name);
+        match exec.spec.env.keys().find(fixed) {
+            None => Ok(()),
+            Some(name) => Err(Fault::invalid(format!(
+                "param `env`: {name} is readonly in this session's shell; use another name, or another session. The command did not run"
+            ))
+            .with_details(serde_json::json!({ "field": format!("env.{name}") }))),
+        }
+    }
+
+    /// A command that was never begun leaves nothing.
+    pub(crate) fn forget(&mut self, number: u64) {
+        if let Some(exec) = self.execs.remove(&number) {
+            self.subscriptions.retain(|subscription| subscription.exec != number);
+            self.journal.discard(exec.journal);
+        }
+    }
+
     pub(crate) fn launch_beside(&mut self, number: u64) -> Result<(), Fault> {
         match self.spawn_beside(number) {
             Ok(pid) => {
@@ -21,10 +68,7 @@ impl Host {
                 Ok(())
             }
             Err(error) => {
-                if let Some(exec) = self.execs.remove(&number) {
-                    self.subscriptions.retain(|subscription| subscription.exec != number);
-                    self.journal.discard(exec.journal);
-                }
+                self.forget(number);
                 Err(Fault::refused_for_now("the command could not be started", &error))
             }
         }
@@ -32,11 +76,10 @@ impl Host {
 
     fn spawn_beside(&mut self, number: u64) -> std::io::Result<i32> {
         let dialect = dialect::of(self.spec.dialect);
-        let prelude = match self.has_snapshot {
-            true => self.snapshot.definitions(&self.spec.env, |entry| dialect.guard(entry)),
+        let mut prelude = match self.has_snapshot {
+            true => self.snapshot.definitions(&self.spec.env, |entry| dialect.beside(entry)),
             false => String::new(),
         };
-        let prelude = Held::script(&prelude)?;
         let Some(exec) = self.execs.get_mut(&number) else { return Err(std::io::ErrorKind::NotFound.into()) };
         let (stdout, stdout_write) = self.spare.pipe()?;
         let (stderr, stderr_write) = self.spare.pipe()?;
@@ -53,12 +96,22 @@ impl Host {
             Input::Open { read, .. } => read.take().map_or_else(Stdio::null, Stdio::from),
         };
         let dir = text::os(exec.spec.working_dir.as_deref().unwrap_or(&self.cwd));
+        // Not as arguments: anyone could read these, and values may be secrets.
+        for (name, value) in &exec.spec.env {
+            prelude.push_str(&dialect.guard(&format!("export {name}={}", single(value))));
+        }
         let command = text::of(exec.spec.command.as_bytes());
-        let arguments = dialect.background_arguments(&command, &exec.spec.env, &prelude.path());
+        let as_argument = command.len() <= LONGEST_ARGUMENT;
+        if !as_argument {
+            prelude.push_str(&command);
+        }
+        let prelude = Held::script(&prelude)?;
+        let text = format!(". {}\n{}", prelude.path(), if as_argument { &command } else { "" });
         let mut command = Command::new(&self.spec.shell_path);
         command
             .arg0(self.spec.shell.rsplit('/').next().unwrap_or_default())
-            .args(arguments.iter().map(|argument| text::os(argument)))
+            .args(dialect.background_arguments())
+            .arg(text::os(&text))
             .env_clear()
             .envs(&self.spec.env)
             .env("PWD", &dir)

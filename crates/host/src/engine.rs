@@ -34,6 +34,7 @@ const UNRECORDED: usize = 200;
 impl Host {
     /// Starts the next command if the shell is free for it.
     pub(crate) fn advance(&mut self) {
+        self.let_go_on();
         if self.ending.is_some() {
             return;
         }
@@ -50,7 +51,9 @@ impl Host {
                 return self.settle(None, Purpose::History, self.last_status, false);
             }
             self.queue.pop_front();
-            if let Err(error) = self.launch(number) {
+            if let Err(fault) = self.check_env(number) {
+                self.refuse(number, fault);
+            } else if let Err(error) = self.launch(number) {
                 self.refuse(number, Fault::refused_for_now("the command could not be started", &error));
             }
         }

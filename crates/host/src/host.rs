@@ -12,7 +12,7 @@ use trl_journal::{Caps, Journal};
 use trl_protocol::fault::Fault;
 use trl_protocol::limits;
 use trl_protocol::session::{SessionInfo, SessionState};
-use trl_protocol::wire::{FromHost, HOST_PROTOCOL, SessionSpec, ToHost};
+use trl_protocol::wire::{FromHost, HOST_PROTOCOL, RunSpec, SessionSpec, ToHost};
 
 use crate::address::listen;
 use crate::exec::{Exec, Requester};
@@ -95,6 +95,8 @@ pub(crate) struct Host {
     /// Commands that something may still come from; the others are only kept.
     pub(crate) active: BTreeSet<u64>,
     pub(crate) queue: VecDeque<u64>,
+    /// Commands beside the shell that wait until it has told its state.
+    pub(crate) held_back: Vec<(Requester, RunSpec)>,
     /// Who waits for a new shell, until this one has printed its state.
     pub(crate) restarts_asked: Vec<Requester>,
     pub(crate) next_number: u64,
@@ -203,6 +205,7 @@ impl Host {
             execs: past.execs,
             active: BTreeSet::new(),
             queue: VecDeque::new(),
+            held_back: Vec::new(),
             restarts_asked: Vec::new(),
             next_number: past.next_number,
             journal: past.journal,

@@ -136,6 +136,10 @@ impl Host {
             }
             check_dir(dir)?;
         }
+        if run.background && self.is_settling() {
+            self.held_back.push((requester, run));
+            return Ok(None);
+        }
         let busy = self.running_number().is_some() || !self.queue.is_empty();
         if busy && !run.background && run.wait_ms == 0 {
             return Err(self.busy());
@@ -166,6 +170,7 @@ impl Host {
             });
         }
         if background {
+            self.check_env(number).inspect_err(|_| self.forget(number))?;
             self.launch_beside(number)?;
         } else {
             self.queue.push_back(number);
@@ -385,13 +390,14 @@ impl Host {
             Phase::Queued { .. } => self.drop_queued(number),
             Phase::Running(running) => {
                 let beside = running.pid;
-                match signal.and_then(Signal::from_named_raw) {
+                match signal {
                     None if running.stopping.is_none() => self.stop(number, Why::Cancel),
                     None => {}
-                    Some(signal) => {
-                        self.signal_command(beside, signal);
+                    Some(raw) => {
+                        let named = named_signal(raw)?;
+                        self.signal_command(beside, named);
                         if let Some(running) = self.execs.get_mut(&number).and_then(Exec::running_mut) {
-                            running.named = Some(signal.as_raw());
+                            running.named = Some(raw);
                         }
                     }
                 }
@@ -433,6 +439,16 @@ impl Host {
             };
             self.send(link, &answer);
         }
+    }
+}
+
+/// The C library keeps 32 and 33 to itself.
+fn named_signal(raw: i32) -> Result<Signal, Fault> {
+    match (Signal::from_named_raw(raw), raw) {
+        (Some(signal), _) => Ok(signal),
+        // SAFETY: a signal of the kernel's that the C library leaves to programs; this one is only sent.
+        (None, 34..=64) => Ok(unsafe { Signal::from_raw_unchecked(raw) }),
+        (None, _) => Err(Fault::invalid(format!("param `signal`: {raw} cannot be sent; nothing was done"))),
     }
 }
 

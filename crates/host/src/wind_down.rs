@@ -97,6 +97,7 @@ impl Host {
             self.send(requester.link, &FromHost::Fault { req: requester.req, fault: fault.clone() });
         }
         self.queue.clear();
+        self.let_go_on();
     }
 
     /// The grace is over.

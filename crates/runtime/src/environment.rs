@@ -31,7 +31,8 @@ const QUIET: &[(&str, &str)] = &[
 const MAX_ENTRY: usize = 128 * 1024;
 
 /// What speaks to the daemon itself and must not be taken for the session's own.
-const DAEMONS_OWN: &[&str] = &["NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "SHLVL", "_"];
+const DAEMONS_OWN: &[&str] =
+    &["NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "SHLVL", "OLDPWD", "_"];
 
 /// What a host process and its session inherit: everything but settings and secrets of the daemon.
 pub(crate) fn inherited(config: &Config) -> BTreeMap<String, String> {

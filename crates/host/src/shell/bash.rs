@@ -6,15 +6,13 @@
 //! it comes from. `LINENO` is then put to 1 by the arithmetic in a redirection, which
 //! leaves `$?` alone.
 
-use std::collections::BTreeMap;
-
 use super::careful;
-use super::dialect::{
-    Dialect, Launch, SAVED_PROMPT, SEPARATOR, Settle, beside_text, is_plain_name, is_special,
-};
+use super::dialect::{Dialect, Launch, SAVED_PROMPT, SEPARATOR, Settle, is_plain_name, is_special};
 use super::quote::{ansi, single};
 use super::snapshot::{Entries, Snapshot, Traps, split_entries, split_functions};
 
+/// In front of it is what was listed before the engine's own words were uncovered.
+const UNCOVERED: &str = "\u{1d}\n";
 /// bash is slow with long quoted words; from here on a file (and a fork) is cheaper.
 const INLINE_TEXT: usize = 800;
 /// Options that would end, blind or disturb the restored shell, or belong to the engine.
@@ -45,7 +43,9 @@ impl Dialect for Bash {
         let cwd = launch.cwd.map(|dir| format!("\\builtin cd -- {} && ", ansi(dir))).unwrap_or_default();
         let env: String = launch.env.iter().map(|(name, value)| format!("{name}={} ", ansi(value))).collect();
         let words = Words::for_state(launch.state);
-        if !words.is_plain() || asks_for_its_source(launch.text) {
+        // `return` works only in what is sourced.
+        let shows = asks_for_its_source(launch.text) && !launch.text.contains("return");
+        if !words.is_plain() || shows {
             return eval_line(launch, &words, &format!("{cwd}{env}"));
         }
         let Launch { text_path, stdin, stdout, stderr, .. } = launch;
@@ -90,7 +90,7 @@ impl Dialect for Bash {
         // The left side of `&&` may fail without ERR traps or `set -e` noticing.
         let body = if uncover {
             format!(
-                "( \\typeset -f; \\unset -f . source eval builtin command declare typeset printf return history cd trap alias; \\trap -p; \\. {script} )"
+                "( \\typeset -F; \\typeset -f; \\unset -f . source eval builtin command declare typeset printf return history cd trap alias; \\printf '\\35\\n'; \\trap -p; \\. {script} )"
             )
         } else {
             // Inside a sourced file a DEBUG trap would not be listed.
@@ -108,16 +108,16 @@ impl Dialect for Bash {
         let (before, variables) = (sections.next()?, sections.next()?);
         let (names, functions, aliases) = (sections.next()?, sections.next()?, sections.next()?);
         sections.next()?;
+        let (covered, traps) = before.split_once(UNCOVERED).unwrap_or(("", before));
         let mut snapshot = Snapshot {
-            functions: split_functions(functions),
-            traps: read_traps(before),
+            functions: read_functions(names, functions),
+            traps: read_traps(traps),
             ..Snapshot::default()
         };
-        snapshot.functions.extend(split_functions(before));
-        for name in names.lines().filter_map(|line| line.strip_prefix("declare -fx ")) {
-            if let Some(function) = snapshot.functions.get_mut(name) {
-                function.push_str(&format!("export -f {}\n", single(name)));
-            }
+        if let Some(listed) = covered.find(" () \n") {
+            // The names come first, one on a line.
+            let (names, functions) = covered.split_at(covered[..listed].rfind('\n').map_or(0, |end| end + 1));
+            snapshot.functions.extend(read_functions(names, functions));
         }
         let entries = split_entries(variables);
         snapshot.too_large = careful::too_large(&entries);
@@ -131,8 +131,19 @@ impl Dialect for Bash {
         Some(snapshot)
     }
 
-    fn background_arguments(&self, text: &str, env: &BTreeMap<String, String>, prelude: &str) -> Vec<String> {
-        vec!["--norc".into(), "--noprofile".into(), "-c".into(), beside_text(text, env, prelude)]
+    fn background_arguments(&self) -> &'static [&'static str] {
+        &["--norc", "--noprofile", "-c"]
+    }
+
+    fn beside(&self, entry: &str) -> String {
+        // Sourced in one file, an integer whose value cannot be evaluated would end everything.
+        match entry.strip_prefix("declare -").and_then(|rest| rest.split_once(' ')) {
+            Some((flags, rest)) if flags.contains('i') && self.is_risky(entry) => {
+                let flags = flags.replace('i', "");
+                format!("declare -{} {rest}\n", if flags.is_empty() { "-" } else { &flags })
+            }
+            _ => self.guard(entry),
+        }
     }
 
     fn may_hide_syntax_error(&self) -> bool {
@@ -229,6 +240,31 @@ fn read_traps(listing: &str) -> Traps {
     }
 }
 
+/// `declare -F` tells the names, `declare -f` the functions.
+fn read_functions(names: &str, functions: &str) -> Entries {
+    let listed = names.lines().filter(|line| line.starts_with("declare -f"));
+    let listed = listed.filter_map(|line| line.split(' ').nth(2));
+    let mut functions = split_functions(functions, listed, |name| match is_reserved(name) {
+        true => format!("function {name} () "),
+        false => format!("{name} () "),
+    });
+    for name in names.lines().filter_map(|line| line.strip_prefix("declare -fx ")) {
+        if let Some(function) = functions.get_mut(name) {
+            function.push_str(&format!("export -f {}\n", single(name)));
+        }
+    }
+    functions
+}
+
+/// bash writes `function` before names that would else begin something.
+fn is_reserved(name: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "if", "then", "else", "elif", "fi", "case", "esac", "for", "select", "while", "until", "do", "done",
+        "in", "function", "time", "{", "}", "!", "[[", "]]", "coproc",
+    ];
+    WORDS.contains(&name)
+}
+
 /// One line of `declare -p`: `declare -FLAGS NAME[=VALUE]`.
 fn read_variable(snapshot: &mut Snapshot, entry: &str) {
     let Some((flags, rest)) = entry.strip_prefix("declare -").and_then(|rest| rest.split_once(' ')) else {
@@ -255,7 +291,11 @@ fn read_variable(snapshot: &mut Snapshot, entry: &str) {
     if flags.contains('r') {
         snapshot.readonly.insert(name.to_owned());
     }
-    if flags.contains('r') || is_special(name) || !is_plain_name(name) {
+    if is_special(name) || !is_plain_name(name) {
+        return;
+    }
+    if flags.contains('r') {
+        snapshot.constants.insert(name.to_owned(), entry.to_owned());
         return;
     }
     if flags.contains('x') {

@@ -60,8 +60,17 @@ pub trait Dialect: std::fmt::Debug {
     fn restore_line(&self, script: &str) -> String;
     /// Reads what the settle script printed; None if it is not what we asked for.
     fn read_dump(&self, dump: &str) -> Option<Snapshot>;
-    /// A command line for text beside the shell: arguments after the program.
-    fn background_arguments(&self, text: &str, env: &BTreeMap<String, String>, prelude: &str) -> Vec<String>;
+    /// Arguments of a shell beside the session's; the last is followed by its text.
+    fn background_arguments(&self) -> &'static [&'static str];
+    /// A declaration in the one file that such a shell reads first: whatever it is, those after it are read.
+    fn beside(&self, entry: &str) -> String {
+        self.guard(entry)
+    }
+    /// A variable that the shell does not let anyone set.
+    fn is_fixed(&self, name: &str) -> bool {
+        let _ = name;
+        false
+    }
     /// True if a status may be stale because the text did not parse; only then is it checked.
     fn may_hide_syntax_error(&self) -> bool;
     /// A declaration such that its failure does not stop those after it.
@@ -187,12 +196,4 @@ pub fn is_special(name: &str) -> bool {
 
 pub fn is_plain_name(name: &str) -> bool {
     trl_protocol::ids::is_env_name(name)
-}
-
-/// What a shell beside the session's reads: the session's definitions, this
-/// command's own variables, the text.
-pub fn beside_text(text: &str, env: &BTreeMap<String, String>, prelude: &str) -> String {
-    let env: String =
-        env.iter().map(|(name, value)| format!("export {name}={}; ", super::quote::single(value))).collect();
-    format!(". {prelude}; {env}\n{text}")
 }

@@ -3,11 +3,9 @@
 //! dash cannot list its functions, so they do not survive a replaced shell, and it
 //! keeps no history. Its special builtins cannot be taken by functions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::dialect::{
-    Dialect, Launch, SAVED_PROMPT, SEPARATOR, Settle, beside_text, is_plain_name, is_special,
-};
+use super::dialect::{Dialect, Launch, SAVED_PROMPT, SEPARATOR, Settle, is_plain_name, is_special};
 use super::quote::single;
 use super::snapshot::{Snapshot, Traps, split_entries};
 
@@ -95,10 +93,14 @@ impl Dialect for Sh {
             if name == "OLDPWD" {
                 snapshot.old_dir = Some(entry.to_owned());
             }
-            if is_special(name) || !is_plain_name(name) || readonly.contains(name) {
+            if is_special(name) || !is_plain_name(name) {
                 continue;
             }
             let export = if snapshot.exported.contains(name) { "export " } else { "" };
+            if readonly.contains(name) {
+                snapshot.constants.insert(name.to_owned(), format!("{export}{entry}; readonly {name}"));
+                continue;
+            }
             snapshot.variables.insert(name.to_owned(), format!("{export}{entry}"));
         }
         snapshot.readonly = readonly;
@@ -116,8 +118,8 @@ impl Dialect for Sh {
         Some(snapshot)
     }
 
-    fn background_arguments(&self, text: &str, env: &BTreeMap<String, String>, prelude: &str) -> Vec<String> {
-        vec!["-c".into(), beside_text(text, env, prelude)]
+    fn background_arguments(&self) -> &'static [&'static str] {
+        &["-c"]
     }
 
     fn may_hide_syntax_error(&self) -> bool {

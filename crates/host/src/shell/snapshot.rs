@@ -29,6 +29,9 @@ pub struct Snapshot {
     pub exported: BTreeSet<String>,
     /// Never restored, and not missing either.
     pub readonly: BTreeSet<String>,
+    /// Those of the user's own among them, for shells beside this one.
+    #[serde(default)]
+    pub constants: Entries,
     /// Variables that are not kept for their size.
     #[serde(default)]
     pub too_large: BTreeSet<String>,
@@ -89,30 +92,46 @@ enum Quote {
     Ansi,
 }
 
-/// Splits the listing of functions: each begins at the left margin with its name
-/// and ends with a lone `}` there.
-pub fn split_functions(text: &str) -> Entries {
-    let mut functions = Entries::new();
-    let mut current: Option<(String, String)> = None;
-    for line in text.split_inclusive('\n') {
-        match &mut current {
-            None => {
-                let name = line.split([' ', '(']).next().unwrap_or_default();
-                if !name.is_empty() && line.contains("()") {
-                    current = Some((name.trim_matches('\'').to_owned(), line.to_owned()));
-                    if line.trim_end().ends_with('}') {
-                        functions.extend(current.take());
-                    }
-                }
-            }
-            Some((_, body)) => {
-                body.push_str(line);
-                let end = line.trim_end_matches('\n');
-                if end == "}" || end.starts_with("} ") {
-                    functions.extend(current.take());
-                }
-            }
+/// Splits the listing of functions, whose names are told in the order of the listing.
+///
+/// `header` is how a function of that name begins, as a whole line. Such a line may also stand
+/// in somebody's text (a heredoc, a string), so a name is a boundary only if its header is there
+/// once. What cannot be told apart stays with the function before it: as one text it still
+/// means what it meant, and the functions inside have an empty entry of their own.
+pub fn split_functions<'a>(
+    listing: &str,
+    names: impl Iterator<Item = &'a str>,
+    header: impl Fn(&str) -> String,
+) -> Entries {
+    let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+    let headers: Vec<String> = names.iter().map(|name| header(name)).collect();
+    let mut places: BTreeMap<&str, Vec<usize>> =
+        headers.iter().map(|header| (header.as_str(), Vec::new())).collect();
+    let mut at = 0;
+    for line in listing.split_inclusive('\n') {
+        if let Some(places) = places.get_mut(line.trim_end_matches('\n')) {
+            places.push(at);
         }
+        at += line.len();
+    }
+    let mut functions = Entries::new();
+    let mut open: Option<(&str, usize)> = None;
+    for (name, header) in names.iter().zip(&headers) {
+        let start = match (places[header.as_str()].as_slice(), open) {
+            // The listing begins with the first one, whatever else looks like it.
+            (_, None) => 0,
+            (&[place], Some((_, before))) if place > before => place,
+            _ => {
+                functions.insert((*name).to_owned(), String::new());
+                continue;
+            }
+        };
+        if let Some((before, begun)) = open.replace((*name, start)) {
+            functions.insert(before.to_owned(), listing[begun..start].to_owned());
+        }
+    }
+    if let Some((last, begun)) = open {
+        functions.insert(last.to_owned(), listing[begun..].to_owned());
     }
     functions
 }
@@ -131,8 +150,10 @@ impl Snapshot {
             .keys()
             .filter(|name| !self.knows(name) && !is_special(name) && is_plain_name(name))
             .map(|name| format!("unset {name}\n"));
-        let entries = self.variables.values().chain(self.functions.values()).map(|entry| guard(entry));
-        unset.chain(entries).collect()
+        let umask = (!self.umask.is_empty()).then(|| format!("umask {}\n", self.umask));
+        let entries = self.variables.values().chain(self.constants.values()).chain(self.functions.values());
+        let entries = entries.filter(|entry| !entry.is_empty()).map(|entry| guard(entry));
+        unset.chain(umask).chain(entries).collect()
     }
 
     /// Whether the shell had such a variable, kept or not.
@@ -201,7 +222,8 @@ impl Difference<'_> {
             self.options.iter().filter(|option| option.ends_with(" -s extglob")).map(|option| guard(option)),
         );
         scripts.extend(risky.iter().map(|entry| guard(entry)));
-        scripts.extend(self.functions.iter().map(|function| format!("{function}\n")));
+        let functions = self.functions.iter().filter(|function| !function.is_empty());
+        scripts.extend(functions.map(|function| format!("{function}\n")));
         scripts.push(join(&self.aliases));
         scripts.push(self.options_off.join("\n"));
         scripts.push(join(&self.options));
@@ -220,12 +242,36 @@ mod tests {
         assert_eq!(split_entries(text).len(), 4, "{:?}", split_entries(text));
     }
 
+    fn split(listing: &str, names: &[&str]) -> Entries {
+        split_functions(listing, names.iter().copied(), |name| format!("{name} () "))
+    }
+
     #[test]
     fn functions_are_told_apart() {
         let text = "f () \n{ \n    echo '}';\n    g () \n    { \n        :\n    }\n}\nh () \n{ \n    cat <<E\n}x\nE\n\n}\n";
-        let functions = split_functions(text);
+        let functions = split(text, &["f", "h"]);
         assert_eq!(functions.keys().collect::<Vec<_>>(), ["f", "h"]);
         assert!(functions["f"].ends_with("}\n") && functions["f"].contains("g ()"));
+        assert!(functions["h"].starts_with("h () \n") && functions["h"].ends_with("}\n"));
+    }
+
+    #[test]
+    fn what_looks_like_a_function_inside_a_text_is_none() {
+        let text = "gen () \n{ \n    cat <<E\nsetup() {\n  :\n}\ntouch hit; main() { :; }\nE\n\n}\nlast () \n{ \n    :\n}\n";
+        let functions = split(text, &["gen", "last"]);
+        assert_eq!(functions.keys().collect::<Vec<_>>(), ["gen", "last"]);
+        assert!(functions["gen"].ends_with("E\n\n}\n"), "{}", functions["gen"]);
+        assert_eq!(functions["last"], "last () \n{ \n    :\n}\n");
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_stays_together() {
+        // `b` is a function, and its header also stands in the text of `a`.
+        let inner = "a () \n{ \n    cat <<E\n}\nb () \n{ \nE\n\n}\n";
+        let text = format!("{inner}b () \n{{ \n    :\n}}\nc () \n{{ \n    :\n}}\n");
+        let functions = split(&text, &["a", "b", "c"]);
+        assert_eq!(functions["a"], format!("{inner}b () \n{{ \n    :\n}}\n"));
+        assert_eq!((functions["b"].as_str(), functions["c"].as_str()), ("", "c () \n{ \n    :\n}\n"));
     }
 
     #[test]

@@ -1,13 +1,9 @@
 //! zsh. The text runs by `eval "$(<file)"`, which zsh reads without a fork.
 
-use std::collections::BTreeMap;
-
 use super::careful;
-use super::dialect::{
-    Dialect, Launch, SAVED_PROMPT, SEPARATOR, Settle, beside_text, is_plain_name, is_special,
-};
+use super::dialect::{Dialect, Launch, SAVED_PROMPT, SEPARATOR, Settle, is_plain_name, is_special};
 use super::quote::{ansi, single};
-use super::snapshot::{Snapshot, Traps, split_entries, split_functions};
+use super::snapshot::{Entries, Snapshot, Traps, split_entries, split_functions};
 
 /// Options that would end, blind or disturb the restored shell, or belong to the engine.
 const NEVER_SET: &[&str] = &[
@@ -30,6 +26,17 @@ const NEVER_SET: &[&str] = &[
     "norcs",
     "globalrcs",
 ];
+
+/// In front of it is what was listed before the engine's own words were uncovered.
+const UNCOVERED: &str = "\u{1d}\n";
+
+/// Holds what a variable of the shell's own was before a command that has it in its environment.
+const SAVED: &str = "TRL_SAVED_";
+/// Variables of the shell's own that programs see anyway.
+const BORN_EXPORTED: &[&str] = &["PWD", "OLDPWD", "SHLVL"];
+
+/// Who the shell runs as: setting these would change it, or fail.
+const IDENTITY: &[&str] = &["UID", "EUID", "GID", "EGID", "USERNAME"];
 
 /// Reading `RANDOM` draws a number; these patterns name every other parameter.
 const ALL_BUT_RANDOM: &str =
@@ -60,7 +67,11 @@ impl Dialect for Zsh {
         let env: String = launch
             .env
             .iter()
-            .map(|(name, value)| format!("\\builtin export {name}={}; ", ansi(value)))
+            .map(|(name, value)| {
+                // What the shell itself looks after is in no snapshot: its value waits aside.
+                let aside = is_special(name).then(|| format!("{SAVED}{name}=${{{name}-}}; "));
+                format!("{}\\builtin export {name}={}; ", aside.unwrap_or_default(), ansi(value))
+            })
             .collect();
         let (uncover, eval, prelude) = match (taken("eval"), taken("builtin")) {
             (false, _) => ("", "\\eval", String::new()),
@@ -105,6 +116,11 @@ impl Dialect for Zsh {
             script.push_str(&format!("{old_dir}\nbuiltin cd -q -- \"$OLDPWD\"\nbuiltin cd -q -- {dir}\n"));
         }
         for name in &settle.env_back {
+            if is_special(name) {
+                let inward = if BORN_EXPORTED.contains(name) { "" } else { "builtin typeset -g +x " };
+                script.push_str(&format!("{inward}{name}=${SAVED}{name}\nbuiltin unset {SAVED}{name}\n"));
+                continue;
+            }
             script.push_str(&format!("builtin unset {name}\n"));
             if let Some(entry) = settle.state.variables.get(*name) {
                 script.push_str(&format!("{entry}\n"));
@@ -119,7 +135,7 @@ impl Dialect for Zsh {
         let print =
             if settle.careful { careful::zsh() } else { format!("builtin typeset -pm {ALL_BUT_RANDOM}\n") };
         script.push_str(&format!(
-            "{mark}{print}{mark}builtin typeset -f\n{mark}builtin alias -L\n{mark}builtin set +o\n{mark}"
+            "{mark}{print}{mark}builtin typeset +f\n{mark}builtin typeset -f\n{mark}builtin alias -L\n{mark}builtin set +o\n{mark}"
         ));
         script.push_str(&format!("builtin return {}\n", settle.status));
         script
@@ -128,7 +144,7 @@ impl Dialect for Zsh {
     fn settle_line(&self, script: &str, dump: &str, uncover: bool) -> String {
         let body = if uncover {
             format!(
-                "( \\typeset -f; \\unset -f . source eval builtin typeset alias set printf return print cd; \\. {script} )"
+                "( \\typeset +f; \\typeset -f; \\unset -f . source eval builtin typeset alias set printf return print cd; \\printf '\\35\\n'; \\. {script} )"
             )
         } else {
             format!("{{ \\builtin trap; \\. {script} }}")
@@ -143,12 +159,18 @@ impl Dialect for Zsh {
     fn read_dump(&self, dump: &str) -> Option<Snapshot> {
         let mut sections = dump.split(SEPARATOR);
         let before = sections.next()?;
-        let (variables, functions) = (sections.next()?, sections.next()?);
+        let (variables, names, functions) = (sections.next()?, sections.next()?, sections.next()?);
         let (aliases, options) = (sections.next()?, sections.next()?);
         sections.next()?;
+        let (covered, before) = before.split_once(UNCOVERED).unwrap_or(("", before));
         let traps = if before.contains("trap -- ") { Traps::Some } else { Traps::None };
-        let mut snapshot = Snapshot { functions: split_functions(functions), traps, ..Snapshot::default() };
-        snapshot.functions.extend(split_functions(before));
+        let mut snapshot =
+            Snapshot { functions: read_functions(names, functions), traps, ..Snapshot::default() };
+        if let Some(listed) = covered.find(" () {\n") {
+            // The names come first, one on a line.
+            let (names, functions) = covered.split_at(covered[..listed].rfind('\n').map_or(0, |end| end + 1));
+            snapshot.functions.extend(read_functions(names, functions));
+        }
         snapshot.functions.retain(|_, body| !body.contains("builtin autoload -X"));
         let entries = split_entries(variables);
         snapshot.too_large = careful::too_large(&entries);
@@ -172,8 +194,12 @@ impl Dialect for Zsh {
         Some(snapshot)
     }
 
-    fn background_arguments(&self, text: &str, env: &BTreeMap<String, String>, prelude: &str) -> Vec<String> {
-        vec!["-f".into(), "-c".into(), beside_text(text, env, prelude)]
+    fn background_arguments(&self) -> &'static [&'static str] {
+        &["-f", "-c"]
+    }
+
+    fn is_fixed(&self, name: &str) -> bool {
+        IDENTITY.contains(&name)
     }
 
     fn may_hide_syntax_error(&self) -> bool {
@@ -188,6 +214,10 @@ impl Dialect for Zsh {
     fn is_own_failure(&self, complaint: &str) -> bool {
         complaint.ends_with("command not found: eval") || complaint.ends_with("command not found: builtin")
     }
+}
+
+fn read_functions(names: &str, functions: &str) -> Entries {
+    split_functions(functions, names.lines(), |name| format!("{name} () {{"))
 }
 
 /// One line of `typeset -p`: `typeset [-FLAGS…] NAME=VALUE` or `export NAME=VALUE`.
@@ -210,7 +240,11 @@ fn read_variable(snapshot: &mut Snapshot, entry: &str) {
     if flag('r') {
         snapshot.readonly.insert((*name).to_owned());
     }
-    if flag('r') || is_special(name) || !is_plain_name(name) {
+    if is_special(name) || !is_plain_name(name) {
+        return;
+    }
+    if flag('r') {
+        snapshot.constants.insert((*name).to_owned(), entry.to_owned());
         return;
     }
     if exported || flag('x') {
