@@ -221,6 +221,39 @@ fn people_wait_for_a_reply() {
     assert_eq!(late.status.code(), Some(124), "{late:?}");
 }
 
+/// Whoever waits does not notice that the daemon is replaced, and never sends twice.
+#[test]
+fn waiting_for_a_reply_outlives_the_daemon() {
+    let mut daemon = daemon!();
+    text(&daemon.trl(&["agent", "create", "alice"]));
+    text(&daemon.trl(&["agent", "create", "bob"]));
+    for planned in [true, false] {
+        let mut command = daemon.client();
+        let asking = command
+            .env("TRL_AGENT", "alice")
+            .args(["--no-start", "send", "--wait", "60", "bob", "well?"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut bob = daemon.connect();
+        bob.ok("agent.use", json!({"agent": "bob", "harness_session_id": "h"}));
+        wait_until("the message is there", GUARD, || {
+            bob.ok("mail.inbox", json!({"peek": true}))["messages"] != json!([])
+        });
+        if planned {
+            daemon.terminate();
+        }
+        daemon.restart();
+        let mut bob = daemon.connect();
+        bob.ok("agent.use", json!({"agent": "bob", "harness_session_id": "h"}));
+        let asked = take(&mut bob);
+        bob.ok("mail.reply", json!({"message_id": asked["message_id"], "text": "well."}));
+        let heard = asking.wait_with_output().unwrap();
+        assert!(text(&heard).ends_with("\n    well."), "{heard:?}");
+        assert_eq!(bob.ok("mail.inbox", json!({}))["messages"], json!([]), "it was sent once");
+    }
+}
+
 /// Two of the recorded pairs; all of them are held against the library itself.
 #[test]
 fn envelopes_are_put_together_and_taken_apart() {

@@ -37,6 +37,7 @@ pub(crate) struct Settings {
     pub(crate) keep_sessions: bool,
     pub(crate) mcp_tools: trl_mcp::Profile,
     pub(crate) relay: Option<NatsConfig>,
+    pub(crate) relay_tls: Tls,
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
     pub(crate) log_file: Option<PathBuf>,
@@ -117,6 +118,7 @@ pub(crate) fn resolve(layers: &Layers, ambient: &Ambient) -> Result<Settings, Co
             trl_mcp::Profile::default(),
         )?,
         relay: relay(layers, ambient),
+        relay_tls: relay_tls(layers, ambient),
         log_filter: layers.get(Key::Log).map_or_else(|| DEFAULT_LOG.to_owned(), |said| said.text.clone()),
         log_format: read(layers, Key::LogFormat, log_format, value::FORMAT, LogFormat::Human)?,
         log_file: path(Key::LogFile),
@@ -130,8 +132,14 @@ fn relay(layers: &Layers, ambient: &Ambient) -> Option<NatsConfig> {
     Some(NatsConfig {
         servers,
         credentials: path(Key::RelayCredentials).map_or(Credentials::None, Credentials::at),
-        tls: Tls { ca: path(Key::RelayCa), cert: path(Key::RelayCert), key: path(Key::RelayCertSecret) },
+        tls: relay_tls(layers, ambient),
     })
+}
+
+/// Also where no relay is set: whoever prepares a broker names it on the command line.
+fn relay_tls(layers: &Layers, ambient: &Ambient) -> Tls {
+    let path = |key| layers.get(key).map(|said| ambient.cwd.join(&said.text));
+    Tls { ca: path(Key::RelayCa), cert: path(Key::RelayCert), key: path(Key::RelayCertSecret) }
 }
 
 fn http(layers: &Layers, ambient: &Ambient) -> Result<Option<HttpSettings>, ConfigError> {

@@ -40,6 +40,13 @@ impl Home {
 }
 
 #[test]
+fn certificates_for_a_broker_count_before_there_is_a_relay() {
+    let settings = Home::new().settings(&[], &[("TRL_RELAY_CA", "/ca.pem")]).unwrap();
+    assert!(settings.relay.is_none());
+    assert_eq!(settings.relay_tls.ca.as_deref(), Some(std::path::Path::new("/ca.pem")));
+}
+
+#[test]
 fn each_layer_wins_over_the_ones_below() {
     let home = Home::new();
     let sessions = |flags: &[_], env: &[_]| home.settings(flags, env).unwrap().max_sessions;

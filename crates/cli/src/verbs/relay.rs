@@ -46,18 +46,19 @@ struct Init {
     /// The broker, `nats://HOST:4222` or `tls://HOST:4222`; without it only files are made
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Parcels that may wait in one mailbox
-    #[arg(long, value_name = "COUNT", default_value_t = Quota::default().parcels)]
-    mailbox_parcels: i64,
-    /// Of these, from one sender
-    #[arg(long, value_name = "COUNT", default_value_t = Quota::default().parcels_per_sender)]
-    sender_parcels: i64,
+    /// Parcels that may wait in one mailbox [default: as it is; a new one 10000]
+    #[arg(long, value_name = "COUNT")]
+    mailbox_parcels: Option<i64>,
+    /// Of these, from one sender [default: as it is; a new one 2000]
+    #[arg(long, value_name = "COUNT")]
+    sender_parcels: Option<i64>,
     /// Bytes that may wait in one mailbox, reserved on the broker's disk; -1 is no bound
-    #[arg(long, value_name = "BYTES", default_value_t = -1, allow_negative_numbers = true)]
-    mailbox_bytes: i64,
-    /// Copies of everything, in a cluster
-    #[arg(long, value_name = "COUNT", default_value_t = 1)]
-    replicas: usize,
+    /// [default: as it is; a new one -1]
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
+    mailbox_bytes: Option<i64>,
+    /// Copies of everything, in a cluster [default: as it is; at first 1]
+    #[arg(long, value_name = "COUNT")]
+    replicas: Option<usize>,
 }
 
 #[derive(Debug, Serialize)]
@@ -110,11 +111,10 @@ async fn prepare(init: &Init, context: &Context) -> Result<u8> {
         config_changed,
         streams: Vec::new(),
     };
-    let tls = context.settings.relay.as_ref().map(|relay| relay.tls.clone()).unwrap_or_default();
     let broker = init.url.as_ref().map(|url| NatsConfig {
         servers: url.clone(),
         credentials: Credentials::File(kit.admin_file()),
-        tls,
+        tls: context.settings.relay_tls.clone(),
     });
     if let Some(broker) = &broker {
         let addresses: Vec<Address> = kit.members().iter().map(|member| member.address.clone()).collect();

@@ -1,8 +1,10 @@
 //! `trl send`: a message to another agent, and its reply if that is waited for.
 
 use std::ffi::OsString;
+use std::time::{Duration, Instant};
 
-use trl_client::Conversation;
+use trl_client::{Client, Conversation, Error};
+use trl_protocol::Code;
 use trl_protocol::mail::{AwaitParams, AwaitedReply, SendParams, Sent};
 
 use crate::context::Context;
@@ -13,6 +15,8 @@ use crate::{letter, output};
 
 /// What `timeout` of coreutils ends with.
 const TIMED_OUT: u8 = 124;
+/// Before a daemon that is being replaced is asked again: nothing tells when the next one listens.
+const TRY_AGAIN: Duration = Duration::from_millis(100);
 const DEFAULT_WAIT: &str = "--wait=60";
 
 /// Send a message to an agent
@@ -50,7 +54,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let text = letter::text(&args.text)?;
     let client = context.client().await?;
     let mut speaks = args.who.speak(&client).await?;
-    let params = SendParams {
+    let letter = SendParams {
         to: args.to.clone(),
         text: text.into(),
         to_session: args.to_session.clone(),
@@ -59,11 +63,13 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
         expires_s: args.expires,
         ..SendParams::default()
     };
-    let sent: Sent = speaks.request("mail.send", params).await?;
-    match args.wait {
-        Some(wait) => hear(&mut speaks, sent, wait, context).await,
-        None => told(&sent, context),
-    }
+    let sent: Sent = speaks.request("mail.send", letter).await?;
+    let Some(wait) = args.wait else { return told(&sent, context) };
+    let id = sent.message_id;
+    let heard = hear(&args.who, &client, speaks, &id, wait).await.map_err(|error| {
+        error.hint(format!("{id} was sent all the same: `trl sent {id}` tells what became of it"))
+    })?;
+    show(&heard, context)
 }
 
 /// Names what was sent.
@@ -76,13 +82,47 @@ pub(crate) fn told(sent: &Sent, context: &Context) -> Result<u8> {
     Ok(0)
 }
 
-/// Asked apart from the sending, so that an interrupted wait never sends twice.
-async fn hear(speaks: &mut Conversation<'_>, sent: Sent, wait: f64, context: &Context) -> Result<u8> {
-    let params = AwaitParams { message_id: sent.message_id, timeout_s: Some(wait), as_token: None };
-    let heard: AwaitedReply = speaks.request("mail.await_reply", params).await?;
+/// Asked apart from the sending, so that an interrupted wait never sends twice: a daemon that is
+/// replaced meanwhile has stored what was sent, and the next one is asked for the rest of the time.
+async fn hear(
+    who: &Who,
+    client: &Client,
+    mut speaks: Conversation<'_>,
+    message_id: &str,
+    wait: f64,
+) -> Result<AwaitedReply> {
+    let begun = Instant::now();
+    loop {
+        let left = (wait - begun.elapsed().as_secs_f64()).max(0.0);
+        let params = AwaitParams { message_id: message_id.to_owned(), timeout_s: Some(left), as_token: None };
+        match speaks.request("mail.await_reply", params).await {
+            Ok(heard) => return Ok(heard),
+            Err(error) if is_replaced(&error) && left > 0.0 => {}
+            Err(error) => return Err(error.into()),
+        }
+        speaks = loop {
+            match who.speak(client).await {
+                Ok(speaks) => break speaks,
+                Err(_) if begun.elapsed().as_secs_f64() < wait => tokio::time::sleep(TRY_AGAIN).await,
+                Err(error) => return Err(error),
+            }
+        };
+    }
+}
+
+/// The daemon is ending, or is gone.
+fn is_replaced(error: &Error) -> bool {
+    match error {
+        Error::Lost { .. } => true,
+        Error::Fault(fault) => fault.code == Code::ShuttingDown,
+        _ => false,
+    }
+}
+
+fn show(heard: &AwaitedReply, context: &Context) -> Result<u8> {
     let status = if heard.reply.is_some() { 0 } else { TIMED_OUT };
     if context.output.json && heard.failed.is_none() {
-        context.output.json(&heard)?;
+        context.output.json(heard)?;
         return Ok(status);
     }
     match (&heard.reply, heard.failed) {

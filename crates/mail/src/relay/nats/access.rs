@@ -186,9 +186,13 @@ pub(crate) fn options(user: &User, tls: &Tls, name: &str) -> Result<ConnectOptio
 }
 
 fn readable(path: &Path) -> Result<(), BadAccess> {
-    std::fs::File::open(path)
-        .map(drop)
-        .map_err(|source| BadAccess::Certificate { path: path.to_owned(), source })
+    // Looked at before it is opened: a pipe would keep us until somebody writes to it.
+    let opened = match std::fs::metadata(path) {
+        Ok(meta) if meta.is_file() => std::fs::File::open(path).map(drop),
+        Ok(_) => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no regular file")),
+        Err(error) => Err(error),
+    };
+    opened.map_err(|source| BadAccess::Certificate { path: path.to_owned(), source })
 }
 
 #[cfg(test)]

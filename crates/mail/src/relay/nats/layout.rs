@@ -8,21 +8,20 @@ use async_nats::jetstream::stream::{Config, DiscardPolicy, Republish, RetentionP
 
 use super::names;
 
-/// Bounds of one mailbox, in what the broker counts: parcels, of one packet or many.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Bounds of one mailbox, in what the broker counts: parcels, of one packet or many. Those that
+/// are not given stay as they are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Quota {
-    pub parcels: i64,
+    pub parcels: Option<i64>,
     /// Of these, from one sender: nobody can fill another's mailbox alone.
-    pub parcels_per_sender: i64,
+    pub parcels_per_sender: Option<i64>,
     /// `-1` is no bound; any other is reserved on the broker's disk.
-    pub bytes: i64,
+    pub bytes: Option<i64>,
 }
 
-impl Default for Quota {
-    fn default() -> Quota {
-        Quota { parcels: 10_000, parcels_per_sender: 2_000, bytes: -1 }
-    }
-}
+/// Bounds of a mailbox that is made without any.
+const PARCELS: i64 = 10_000;
+const PARCELS_PER_SENDER: i64 = 2_000;
 
 /// How long a key that was given away is remembered; ids are never used again anyway.
 const USED_FOR: Duration = Duration::from_secs(90 * 86_400);
@@ -68,10 +67,10 @@ pub(crate) fn used_keys(replicas: usize) -> Config {
 
 pub(crate) fn mailbox(who: &str, quota: Quota, replicas: usize) -> Config {
     Config {
-        max_messages: quota.parcels,
-        max_messages_per_subject: quota.parcels_per_sender,
+        max_messages: quota.parcels.unwrap_or(PARCELS),
+        max_messages_per_subject: quota.parcels_per_sender.unwrap_or(PARCELS_PER_SENDER),
         discard_new_per_subject: true,
-        max_bytes: quota.bytes,
+        max_bytes: quota.bytes.unwrap_or(-1),
         republish: Some(Republish {
             source: names::mailbox_subjects(who),
             destination: names::bell_target(who),
@@ -117,7 +116,7 @@ mod tests {
     #[test]
     fn a_changed_stream_is_noticed_and_a_chosen_quota_is_not() {
         let wanted = mailbox("a", Quota::default(), 1);
-        let chosen = mailbox("a", Quota { parcels: 5, parcels_per_sender: 3, bytes: 9 }, 3);
+        let chosen = mailbox("a", Quota { parcels: Some(5), parcels_per_sender: Some(3), bytes: Some(9) }, 3);
         assert_eq!(differences(&wanted, &chosen), Vec::<String>::new());
         let silent = Config { republish: None, retention: RetentionPolicy::WorkQueue, ..wanted.clone() };
         let found = differences(&wanted, &silent);

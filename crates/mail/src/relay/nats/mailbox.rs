@@ -140,7 +140,7 @@ impl Reader {
         line.client.flush().await.map_err(|error| failed(&error))?;
         let stream = format!("STREAM.INFO.{}", names::mailbox_stream(self.who.as_str()));
         let purge = match line.api::<Info>(&stream, &json!({})).await {
-            Ok(Info { config }) => Purge::within(config.max_messages, config.max_messages_per_subject),
+            Ok(Info { config, .. }) => Purge::within(config.max_messages, config.max_messages_per_subject),
             // It is made when the agent is announced, and our bell is there already.
             Err(NoAnswer::Missing) => Purge::within(1, 1),
             Err(other) => return Err(other.into()),

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
@@ -30,7 +30,9 @@ pub enum BadSecret {
 /// The file's text, if the file is private. What is checked is what is read.
 pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, BadSecret> {
     let io = |source| BadSecret::Io { path: path.to_owned(), source };
-    let mut file = File::open(path).map_err(io)?;
+    // Without waiting: a pipe would keep us until somebody writes to it.
+    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let mut file = File::options().read(true).custom_flags(flags).open(path).map_err(io)?;
     let meta = file.metadata().map_err(io)?;
     if !meta.is_file() || meta.len() > MAX_BYTES {
         return Err(BadSecret::Shape { path: path.to_owned() });
@@ -66,6 +68,9 @@ mod tests {
                 assert!(told.contains("chmod 600") && told.contains(&format!("{mode:04o}")), "{told}");
             }
         }
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(matches!(super::read(&pipe), Err(BadSecret::Shape { .. })));
         assert!(matches!(super::read(dir.path()), Err(BadSecret::Shape { .. } | BadSecret::Io { .. })));
     }
 }

@@ -15,6 +15,13 @@ use crate::relay::RelayError;
 #[derive(Debug, Deserialize)]
 pub(crate) struct Info {
     pub(crate) config: Config,
+    #[serde(default)]
+    state: Held,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Held {
+    messages: u64,
 }
 
 /// What was done about one stream.
@@ -50,13 +57,15 @@ pub async fn is_admitted(config: &NatsConfig, key: &Path) -> bool {
     }
 }
 
-/// Makes what is missing and adapts quotas; what is there and wrong is an error, not replaced.
+/// Makes what is missing and adapts what was asked for; what is there and wrong is an error, not replaced.
 pub async fn prepare(
     config: &NatsConfig,
     agents: &[Address],
     quota: Quota,
-    replicas: usize,
+    replicas: impl Into<Option<usize>>,
 ) -> Result<Vec<Prepared>, RelayError> {
+    let asked: Option<usize> = replicas.into();
+    let replicas = asked.unwrap_or(1);
     let user = match config.credentials.any_file() {
         Some(path) => User::read(&path).map_err(|error| RelayError::Misconfigured(error.to_string()))?,
         None => User::anonymous(),
@@ -66,23 +75,30 @@ pub async fn prepare(
     wanted.extend(agents.iter().map(|who| layout::mailbox(who.as_str(), quota, replicas)));
     let mut prepared = Vec::new();
     for config in wanted {
-        let done = stream(&line, &config).await?;
+        let done = stream(&line, &config, quota, asked).await?;
         prepared.push(Prepared { stream: config.name, done });
     }
     Ok(prepared)
 }
 
-async fn stream(line: &Line, wanted: &Config) -> Result<Done, RelayError> {
+async fn stream(
+    line: &Line,
+    wanted: &Config,
+    quota: Quota,
+    replicas: Option<usize>,
+) -> Result<Done, RelayError> {
     let found: Result<Info, _> =
         line.api(&format!("STREAM.INFO.{}", wanted.name), &serde_json::json!({})).await;
     match found {
         Ok(info) => {
             as_wanted(wanted, &info.config)?;
-            if same_bounds(wanted, &info.config) {
+            let wanted = with_bounds_of(wanted, &info.config, quota, replicas);
+            if same_bounds(&wanted, &info.config) {
                 return Ok(Done::Found);
             }
-            let made: Info = line.api(&format!("STREAM.UPDATE.{}", wanted.name), wanted).await?;
-            as_made(wanted, &made.config)?;
+            check_room(&wanted, &info)?;
+            let made: Info = line.api(&format!("STREAM.UPDATE.{}", wanted.name), &wanted).await?;
+            as_made(&wanted, &made.config)?;
             Ok(Done::Changed)
         }
         Err(NoAnswer::Missing) => {
@@ -92,6 +108,43 @@ async fn stream(line: &Line, wanted: &Config) -> Result<Done, RelayError> {
         }
         Err(other) => Err(other.into()),
     }
+}
+
+/// What nobody asked to change stays as it is.
+fn with_bounds_of(wanted: &Config, found: &Config, quota: Quota, replicas: Option<usize>) -> Config {
+    let is_mailbox = wanted.discard_new_per_subject;
+    let keep = |asked: Option<i64>, wanted: i64, found: i64| match (is_mailbox, asked) {
+        (true, None) => found,
+        (true, Some(_)) | (false, _) => wanted,
+    };
+    Config {
+        max_messages: keep(quota.parcels, wanted.max_messages, found.max_messages),
+        max_messages_per_subject: keep(
+            quota.parcels_per_sender,
+            wanted.max_messages_per_subject,
+            found.max_messages_per_subject,
+        ),
+        max_bytes: keep(quota.bytes, wanted.max_bytes, found.max_bytes),
+        num_replicas: replicas.unwrap_or(found.num_replicas),
+        ..wanted.clone()
+    }
+}
+
+/// A broker makes room for a smaller bound by throwing away what waits.
+fn check_room(wanted: &Config, found: &Info) -> Result<(), RelayError> {
+    let waiting = i64::try_from(found.state.messages).unwrap_or(i64::MAX);
+    let shrinks = |wanted: i64, found: i64| wanted >= 0 && (found < 0 || wanted < found) && waiting > wanted;
+    let lost = shrinks(wanted.max_messages, found.config.max_messages)
+        || shrinks(wanted.max_messages_per_subject, found.config.max_messages_per_subject)
+        || (waiting > 0 && wanted.max_bytes >= 0 && wanted.max_bytes != found.config.max_bytes);
+    if !lost || !wanted.discard_new_per_subject {
+        return Ok(());
+    }
+    Err(RelayError::Misconfigured(format!(
+        "{} has {waiting} parcels waiting, and the bounds asked for would throw some of them away; give larger \
+         ones, or have them read first",
+        wanted.name
+    )))
 }
 
 fn same_bounds(wanted: &Config, found: &Config) -> bool {
