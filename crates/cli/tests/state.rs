@@ -178,7 +178,20 @@ fn silence_costs_no_more_than_output(shell: Shell) {
     assert!(silent < loud * 5, "a silent command takes {silent:?}, one that prints {loud:?}");
 }
 
+/// The engine's own files must not be what a limit on files costs the shell.
+fn a_limit_on_the_size_of_files_holds_and_costs_nothing(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let pid = session.pid();
+    session.ok("kept=yes; ulimit -f 0");
+    session.run("echo $kept; ulimit -f").exits(0).prints("yes\n0\n", "").quietly();
+    session.run_with(json!({"command": "pwd", "working_dir": "/usr"})).exits(0).prints("/usr\n", "");
+    assert_eq!(session.run("(echo x >file); [ -s file ] || echo held").exits(0).stdout, "held\n");
+    assert_eq!(session.pid(), pid);
+}
+
 in_each_shell!(
+    a_limit_on_the_size_of_files_holds_and_costs_nothing,
     silent_commands_succeed_and_print_nothing,
     empty_commands_succeed,
     variables_functions_and_directory_stay,

@@ -19,7 +19,7 @@ use crate::outcome::End;
 use crate::shell::dialect::{Launch, Settle};
 use crate::shell::prompt::Report;
 use crate::shell::snapshot::Snapshot;
-use crate::shell::{Held, careful, cwd_of, memory_of, path_of, plain, text, umask_of};
+use crate::shell::{Held, careful, cwd_of, may_write, memory_of, path_of, plain, text, umask_of};
 use crate::terminal;
 
 /// How long the shell may take for a line of ours that runs no command.
@@ -318,8 +318,10 @@ impl Host {
             self.stage = Stage::Idle;
             return;
         };
-        let line = shell.dialect.settle_line(&script.path(), &dump.path(), false);
-        self.stage = Stage::Settling(Settling { script, dump, uncovered: false, purpose });
+        let mute = !may_write(shell.pid);
+        let told_to = if mute { "/dev/null".to_owned() } else { dump.path() };
+        let line = shell.dialect.settle_line(&script.path(), &told_to, false);
+        self.stage = Stage::Settling(Settling { script, dump, mute, uncovered: false, purpose });
         self.say(Some(line));
         if careful {
             self.stage_deadline = Some(Instant::now() + LARGE_PATIENCE);
@@ -328,6 +330,10 @@ impl Host {
 
     pub(crate) fn on_settled(&mut self, settling: Settling) {
         self.close_aftermath();
+        if settling.mute {
+            // The last snapshot stays.
+            return;
+        }
         let Some(shell) = &self.shell else { return };
         let dump = settling.dump.read().unwrap_or_default();
         match shell.dialect.read_dump(&text::of(&dump)) {

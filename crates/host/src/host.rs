@@ -78,6 +78,8 @@ pub(crate) enum Purpose {
 pub(crate) struct Settling {
     pub(crate) script: Held,
     pub(crate) dump: Held,
+    /// The shell may not write files of that size (`ulimit -f`): it would die of trying.
+    pub(crate) mute: bool,
     pub(crate) uncovered: bool,
     pub(crate) purpose: Purpose,
 }

@@ -4,15 +4,56 @@
 use std::time::Instant;
 
 use rustix::process::Signal;
+use trl_protocol::fault::Fault;
+use trl_protocol::wire::FromHost;
 
 use crate::exec::escalation::Step;
-use crate::exec::{Exec, Stopping, Why};
+use crate::exec::{Exec, Phase, Stopping, Why};
 use crate::host::{Host, Stage};
 use crate::outcome::End;
 use crate::strays::Seen;
 use crate::tree;
 
 impl Host {
+    pub(crate) fn on_cancel(
+        &mut self,
+        req: u64,
+        number: Option<u64>,
+        signal: Option<i32>,
+    ) -> Result<Option<FromHost>, Fault> {
+        // While the shell tidies up after one command, the next one is all there is.
+        let current = || self.running_number().or_else(|| self.queue.front().copied());
+        let Some(number) = number.or_else(current) else {
+            return Ok(Some(FromHost::Cancelled { req, exec: None }));
+        };
+        let exec = self.known(number)?;
+        match &exec.phase {
+            Phase::Finished { .. } => return Ok(Some(FromHost::Cancelled { req, exec: None })),
+            Phase::Queued { .. } => self.drop_queued(number),
+            Phase::Running(running) => {
+                let beside = running.pid;
+                match signal {
+                    None if running.stopping.is_none() => self.stop(number, Why::Cancel),
+                    None => {}
+                    Some(raw) => {
+                        let named = named_signal(raw)?;
+                        self.signal_command(beside, named);
+                        if let Some(running) = self.execs.get_mut(&number).and_then(Exec::running_mut) {
+                            running.named = Some(raw);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(Some(FromHost::Cancelled { req, exec: Some(number) }))
+    }
+
+    /// A queued command never runs; whoever waits for it hears that it was cancelled.
+    fn drop_queued(&mut self, number: u64) {
+        self.queue.retain(|queued| *queued != number);
+        self.finish(number, End::Unknown("it was cancelled before it ran".to_owned()));
+    }
+
     /// A stopped command is over when everything that was part of it is gone.
     pub(crate) fn go_on_waning(&mut self) {
         let Stage::Waning { exec: number, status, asked } = self.stage else { return };
@@ -109,4 +150,14 @@ pub(crate) struct Job {
     pub(crate) processes: Vec<tree::Process>,
     /// The shell itself is in the foreground, with a loop or a builtin.
     is_shell: bool,
+}
+
+/// The C library keeps 32 and 33 to itself.
+fn named_signal(raw: i32) -> Result<Signal, Fault> {
+    match (Signal::from_named_raw(raw), raw) {
+        (Some(signal), _) => Ok(signal),
+        // SAFETY: a signal of the kernel's that the C library leaves to programs; this one is only sent.
+        (None, 34..=64) => Ok(unsafe { Signal::from_raw_unchecked(raw) }),
+        (None, _) => Err(Fault::invalid(format!("param `signal`: {raw} cannot be sent; nothing was done"))),
+    }
 }

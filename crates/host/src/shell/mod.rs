@@ -240,6 +240,15 @@ pub fn umask_of(pid: Pid) -> Option<String> {
     status.lines().find_map(|line| line.strip_prefix("Umask:")).map(|mask| mask.trim().to_owned())
 }
 
+/// Whether a process may write files as large as a state can be (`ulimit -f`).
+pub fn may_write(pid: Pid) -> bool {
+    let limits =
+        std::fs::read_to_string(format!("/proc/{}/limits", pid.as_raw_nonzero())).unwrap_or_default();
+    let limit = limits.lines().find_map(|line| line.strip_prefix("Max file size"));
+    let most = limit.and_then(|rest| rest.split_whitespace().next()).and_then(|most| most.parse().ok());
+    most.is_none_or(|most: u64| most >= 2 * snapshot::MAX_VARIABLES as u64)
+}
+
 /// How much memory of its own a process has, in bytes.
 pub fn memory_of(pid: Pid) -> u64 {
     let sizes = std::fs::read_to_string(format!("/proc/{}/statm", pid.as_raw_nonzero())).unwrap_or_default();
