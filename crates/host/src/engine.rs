@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use trl_journal::Began;
 use trl_protocol::fault::{Code, Fault};
 use trl_protocol::limits;
@@ -116,6 +117,7 @@ impl Host {
             exec.outputs[1].take_if(|_| exec.spec.merge_stderr);
         }
         shell.control.send(&line)?;
+        shell.repeats = 0;
         let by_prompt = shell.counts() && !shell.control.has_more();
         self.watch_control_at = by_prompt.then(|| Instant::now() + PROMPT_DUE);
         exec.text = Some(held);
@@ -206,6 +208,18 @@ impl Host {
         }
     }
 
+    /// Says a line again that had no effect, to a shell that may run nothing until it is
+    /// interrupted. It reads now, so the interrupt comes before the line and takes the empty one.
+    fn say_again(&mut self, line: &str) {
+        if let Some(shell) = &mut self.shell {
+            if shell.repeats == 0 {
+                rustix::process::kill_process(shell.pid, Signal::INT).ok();
+            }
+            shell.repeats += 1;
+        }
+        self.say(Some(format!(" \n{line}")));
+    }
+
     fn on_command_over(&mut self, number: u64, report: Option<Report>, noise: &str, asked: bool) {
         if !noise.is_empty() && self.is_engine_failure(noise) {
             self.run_in_new_shell(number);
@@ -240,6 +254,11 @@ impl Host {
                 let line = shell.dialect.query_line(shell.nonce());
                 self.stage = Stage::Asking { exec: number };
                 self.say(Some(line));
+            }
+            None if shell.may_need_repeats() => {
+                let line = shell.dialect.query_line(shell.nonce());
+                self.stage = Stage::Asking { exec: number };
+                self.say_again(&line);
             }
             None => {
                 self.give_up_shell(number, "the shell would not tell the status of this command".to_owned())
@@ -346,6 +365,11 @@ impl Host {
                     Purpose::Baseline => self.restore(&snapshot),
                     Purpose::AfterCommand | Purpose::History => self.learn_state(snapshot),
                 }
+            }
+            None if settling.purpose == Purpose::AfterCommand && shell.may_need_repeats() => {
+                let line = shell.dialect.settle_line(&settling.script.path(), &settling.dump.path(), false);
+                self.stage = Stage::Settling(settling);
+                self.say_again(&line);
             }
             None if !settling.uncovered => {
                 let line = shell.dialect.settle_line(&settling.script.path(), &settling.dump.path(), true);

@@ -73,6 +73,11 @@ pub trait Dialect: std::fmt::Debug {
     }
     /// True if a status may be stale because the text did not parse; only then is it checked.
     fn may_hide_syntax_error(&self) -> bool;
+    /// True if an interrupt may leave the shell reading lines and running none of them,
+    /// until it is interrupted once more while it reads.
+    fn may_run_nothing(&self) -> bool {
+        false
+    }
     /// A declaration such that its failure does not stop those after it.
     fn guard(&self, entry: &str) -> String {
         format!("{entry}\n")

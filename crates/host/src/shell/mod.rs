@@ -36,6 +36,9 @@ use prompt::Heard;
 
 /// Most that is remembered of what the shell says outside commands.
 const STATUS_BYTES: usize = 64 * 1024;
+/// After an interrupt at the prompt the next line runs, or, if a trap for INT has
+/// returned, the line after it.
+const REPEATS: u32 = 2;
 
 #[derive(Debug)]
 pub struct Shell {
@@ -48,6 +51,8 @@ pub struct Shell {
     heard: Vec<u8>,
     /// The count that its last prompt told.
     count: Option<String>,
+    /// How many lines without effect it was told again since the last command.
+    pub repeats: u32,
 }
 
 impl Shell {
@@ -86,6 +91,7 @@ impl Shell {
             nonce: nonce()?,
             heard: Vec::new(),
             count: None,
+            repeats: 0,
         };
         let init = shell.dialect.init_line(&shell.nonce);
         shell.control.send(&init)?;
@@ -125,6 +131,11 @@ impl Shell {
         self.count =
             heard.report.as_ref().map(|report| report.count.clone()).filter(|count| !count.is_empty());
         heard
+    }
+
+    /// Whether a line that had no effect may have one when it is said again.
+    pub fn may_need_repeats(&self) -> bool {
+        self.dialect.may_run_nothing() && self.repeats < REPEATS
     }
 
     /// Whether its prompt tells how far it has come, as it did the last time.

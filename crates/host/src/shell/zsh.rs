@@ -206,6 +206,13 @@ impl Dialect for Zsh {
         false
     }
 
+    /// An interrupt tells zsh to leave as many loops as it is in. One that comes just when the
+    /// last loop has looked for that order stays, and with it nothing runs any more. While zsh
+    /// reads it is in no loop: an interrupt then makes it leave none, and so ends the order.
+    fn may_run_nothing(&self) -> bool {
+        true
+    }
+
     fn guard(&self, entry: &str) -> String {
         // An error would end the whole sourced file.
         format!("{{ {entry}\n}} always {{ TRY_BLOCK_ERROR=0 }}\n")
