@@ -29,6 +29,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 const LARGE_PATIENCE: Duration = Duration::from_secs(30);
 /// A command that takes longer can afford a more careful look at the shell.
 const PROMPT_DUE: Duration = Duration::from_millis(20);
+/// The same for the first one, of a shell that reads the user's start-up files.
+pub(crate) const FIRST_PROMPT_DUE: Duration = Duration::from_millis(300);
 /// Commands that may wait to be entered into the shell's history.
 const UNRECORDED: usize = 200;
 
@@ -150,11 +152,13 @@ impl Host {
         let Some(shell) = &mut self.shell else { return };
         shell.hear();
         let stopping = |exec: &Exec| exec.running().is_none_or(|running| running.stopping.is_some());
-        if let Stage::Running(number) = &self.stage
-            && !self.execs.get(number).is_none_or(stopping)
-            && !shell.control.has_more()
-            && shell.has_come_back()
-        {
+        let by_prompt = match &self.stage {
+            Stage::Running(number) => !self.execs.get(number).is_none_or(stopping),
+            // What a start-up file has switched on may take the first line in before it does it.
+            Stage::Starting { .. } => self.spec.rc,
+            _ => false,
+        };
+        if by_prompt && !shell.control.has_more() && shell.has_come_back() {
             shell.control.free();
             self.on_prompt();
         }

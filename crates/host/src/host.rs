@@ -197,7 +197,7 @@ impl Host {
         let now = Instant::now();
         Ok(Host {
             shell: Some(shell),
-            watch_control_at: None,
+            watch_control_at: spec.rc.then(|| now + crate::engine::FIRST_PROMPT_DUE),
             stage_deadline: Some(now + crate::engine::PATIENCE),
             stage: Stage::Starting {
                 restore: past.snapshot.is_some(),

@@ -7,7 +7,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use trl_protocol::fault::Fault;
 
-use crate::engine::PATIENCE;
+use crate::engine::{FIRST_PROMPT_DUE, PATIENCE};
 use crate::exec::Phase;
 use crate::host::{Host, Stage};
 use crate::outcome::End;
@@ -87,6 +87,7 @@ impl Host {
                 }
                 self.shell = Some(shell);
                 self.stage_deadline = Some(Instant::now() + PATIENCE);
+                self.watch_control_at = self.spec.rc.then(|| Instant::now() + FIRST_PROMPT_DUE);
                 self.restarts += 1;
                 self.stage = Stage::Starting { restore: true, scripts: VecDeque::new(), current: None };
                 let why = self.shell_note.take().unwrap_or_else(|| "the shell had ended".to_owned());

@@ -33,9 +33,9 @@ impl Dialect for Bash {
     }
 
     fn init_line(&self, nonce: &str) -> String {
-        let opening = super::prompt::opening(nonce);
+        // Printable throughout: a start-up file may have switched line editing on, where others are keys.
         format!(
-            " PS1='{opening}$?;$-;\\#;${{PWD-}}\x07' PS2=; \\set +o history; \\set +o vi; \\set +o emacs; \\unset HISTFILE; \\history -c\n"
+            " PS1=$'\\E_trl;{nonce};$?;$-;\\\\#;${{PWD-}}\\a' PS2=; \\set +o history; \\set +o vi; \\set +o emacs; \\unset HISTFILE; \\history -c\n"
         )
     }
 
@@ -53,10 +53,9 @@ impl Dialect for Bash {
     }
 
     fn query_line(&self, nonce: &str) -> String {
-        let opening = super::prompt::opening(nonce);
-        // With line editing on, the prompt goes to the terminal instead of to us.
+        // With line editing on, the prompt goes to the terminal instead of to us, and the line must be printable.
         format!(
-            " {SAVED_PROMPT}=$PS1 PS1='{opening}'\"$?\"';$-;\\#;${{PWD-}}\x07'; \\builtin set +o vi; \\builtin set +o emacs\n"
+            " {SAVED_PROMPT}=$PS1 PS1=$'\\E_trl;{nonce};'\"$?\"$';$-;\\\\#;${{PWD-}}\\a'; \\builtin set +o vi; \\builtin set +o emacs\n"
         )
     }
 
