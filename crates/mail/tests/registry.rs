@@ -293,3 +293,16 @@ async fn what_a_released_session_left_unread_is_routed_again() {
     office.get(2, "agent.release", json!({})).await;
     assert_eq!(text(&office.take(3).await[0]), "for whoever is there");
 }
+
+/// Who last wrote to the agent is the sender itself; that binds nothing.
+#[tokio::test]
+async fn untargeted_mail_to_ones_own_agent_goes_by_policy() {
+    let office = Office::open();
+    office.agents(&["alice"]).await;
+    office.get(2, "agent.use", json!({"agent": "alice"})).await;
+    for text in ["one", "two"] {
+        office.send(2, json!({"to": "alice", "text": text})).await;
+        assert_eq!(office.take_texts(1, 1).await, [text]);
+    }
+    assert!(office.is_empty(2).await);
+}
