@@ -97,6 +97,47 @@ async fn agents_of_one_owner_need_not_ask_but_may_block() {
 }
 
 #[tokio::test]
+async fn a_name_that_a_contact_has_names_no_new_agent() {
+    let (here, there, alice, bob) = strangers().await;
+    here.get(1, "contact.request", json!({"who": bob})).await;
+    becomes(&there, &alice, "asking").await;
+    there.get(1, "contact.accept", json!({"who": alice})).await;
+    becomes(&here, &bob, "accepted").await;
+    let fault = here.ask(0, "agent.create", json!({"name": "bob"})).await.unwrap_err();
+    assert_eq!(fault.code.as_str(), "INVALID_PARAMS");
+    assert!(fault.message.contains(&bob) && fault.message.contains("contact of alice"), "{fault}");
+    here.send(1, json!({"to": "bob", "text": "still you"})).await;
+    assert_eq!(there.take_texts(1, 1).await, ["still you"]);
+    // Who is no contact any more gives the name up.
+    here.get(1, "contact.decline", json!({"who": "bob"})).await;
+    here.get(0, "agent.create", json!({"name": "bob"})).await;
+    here.get(2, "agent.use", json!({"agent": "bob"})).await;
+    here.send(1, json!({"to": "bob", "text": "the new one"})).await;
+    assert_eq!(here.take_texts(2, 1).await, ["the new one"]);
+    assert_eq!(becomes(&here, &bob, "declined").await["who"], bob.as_str());
+}
+
+#[tokio::test]
+async fn who_asks_under_the_name_of_an_own_agent_is_accepted_by_address() {
+    for first in [true, false] {
+        let (here, there, alice, bob) = strangers().await;
+        if first {
+            there.get(0, "agent.create", json!({"name": "alice"})).await;
+        }
+        here.get(1, "contact.request", json!({"who": bob})).await;
+        becomes(&there, &alice, "asking").await;
+        if !first {
+            there.get(0, "agent.create", json!({"name": "alice"})).await;
+        }
+        let fault = there.ask(1, "contact.accept", json!({"who": "alice"})).await.unwrap_err();
+        assert!(fault.message.contains(&alice), "{fault}");
+        there.get(1, "contact.accept", json!({"who": alice})).await;
+        becomes(&here, &bob, "accepted").await;
+        assert_eq!(there.get(1, "contact.accept", json!({"who": "alice"})).await["state"], "own");
+    }
+}
+
+#[tokio::test]
 async fn hostile_words_are_only_words() {
     let office = Office::open();
     office.agents(&["alice", "bob"]).await;

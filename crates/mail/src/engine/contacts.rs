@@ -220,7 +220,8 @@ impl Tx<'_> {
                     params![agent_id, peer.address.as_str()],
                 )?;
             }
-            Some(ContactState::Own | ContactState::Accepted) => {}
+            Some(ContactState::Own) => self.nobody_else_meant(agent_id, &peer)?,
+            Some(ContactState::Accepted) => {}
             Some(ContactState::Asking | ContactState::Declined | ContactState::Blocked) => {
                 let name = self.agent_by_id(agent_id)?.name;
                 self.set_contact(agent_id, &peer.address, ContactState::Accepted)?;
@@ -232,6 +233,25 @@ impl Tx<'_> {
             }
         }
         self.contact_row(agent_id, &peer)
+    }
+
+    /// Who asks under the name of an agent of ours is known by address only.
+    fn nobody_else_meant(&self, agent_id: i64, own: &Peer) -> Result<(), MailError> {
+        let asking: Vec<String> = self
+            .contact_rows(agent_id)?
+            .into_iter()
+            .filter(|(_, name, state, _)| name.is_none() && state == ContactState::Asking.name())
+            .map(|(address, ..)| address)
+            .collect();
+        if asking.is_empty() {
+            return Ok(());
+        }
+        let why = format!(
+            "{} is an agent of this daemon and needs no leave; to accept someone else who asks, give the address: {}",
+            own.shown,
+            asking.join(", ")
+        );
+        Err(Fault::invalid(why).into())
     }
 
     pub(crate) fn decline_contact(&mut self, agent_id: i64, who: &str) -> Result<ContactRow, MailError> {
