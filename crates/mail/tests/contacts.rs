@@ -83,6 +83,19 @@ async fn mail_from_who_was_blocked_later_is_refused_and_told() {
 }
 
 #[tokio::test]
+async fn mail_that_nobody_reads_there_fails_at_its_time() {
+    let (here, there, alice, bob) = strangers().await;
+    here.get(1, "contact.request", json!({"who": bob})).await;
+    becomes(&there, &alice, "asking").await;
+    there.get(1, "contact.accept", json!({"who": alice})).await;
+    becomes(&here, &bob, "accepted").await;
+    let id = here.send(1, json!({"to": bob, "text": "hurry", "expires_s": 0.3})).await;
+    here.reaches(1, &id, "routed").await;
+    here.clock.advance(301);
+    assert_eq!(here.reaches(1, &id, "failed").await["reason"], "expired");
+}
+
+#[tokio::test]
 async fn agents_of_one_owner_need_not_ask_but_may_block() {
     let office = Office::open();
     office.agents(&["alice", "bob"]).await;

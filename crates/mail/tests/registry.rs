@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::{Office, text};
+use crate::support::{Office, text, until};
 
 /// A process to be live as; ended when the test is over.
 struct Process(Child);
@@ -267,6 +267,47 @@ async fn mail_that_is_past_its_time_is_not_read() {
         assert_eq!(office.reaches(1, id, "failed").await["reason"], "expired");
     }
     assert!(office.is_empty(2).await);
+}
+
+/// Nobody calls for it here: the clock alone does it, also after it did something else.
+#[tokio::test]
+async fn routed_mail_fails_at_its_time_and_counts_no_more() {
+    let office = Office::open();
+    office.agents(&["alice", "bob"]).await;
+    let sooner = office.send(1, json!({"to": "bob", "text": "sooner", "expires_s": 0.3})).await;
+    let later = json!({"to": "bob", "text": "later", "expires_s": 1.5, "timeout_s": 20.0});
+    let ask = office.get(1, "mail.send_and_wait", later);
+    let expire = async {
+        let waiting = async |count: u64| {
+            let beat = || office.get(2, "agent.heartbeat", json!({}));
+            until(&format!("{count} wait"), beat, |beat| beat["waiting"] == count).await;
+        };
+        waiting(2).await;
+        office.clock.advance(301);
+        waiting(1).await;
+        office.reaches(1, &sooner, "failed").await;
+        office.clock.advance(1200);
+        let look = office.get(2, "mail.inbox", json!({})).await;
+        assert_eq!((&look["messages"], &look["remaining"]), (&json!([]), &json!(0)));
+    };
+    let (waited, ()) = tokio::join!(ask, expire);
+    assert_eq!((&waited["failed"], &waited["timed_out"]), (&json!("expired"), &json!(false)));
+}
+
+#[tokio::test]
+async fn mail_that_was_handed_out_and_lost_fails_too_when_its_time_is_over() {
+    let office = Office::open();
+    office.agents(&["alice"]).await;
+    office.get(2, "agent.create", json!({"name": "bob"})).await;
+    let bob = office.get(2, "agent.use", json!({"agent": "bob"})).await;
+    let id = office.send(1, json!({"to": "bob", "text": "x", "expires_s": 0.3})).await;
+    office.get(7, "mail.inbox", json!({"as": bob["token"], "wait_s": 10.0})).await;
+    office.reaches(1, &id, "offered").await;
+    office.clock.advance(301);
+    office.mail().tick().await.unwrap();
+    assert_eq!(office.get(1, "mail.status", json!({"message_id": id})).await["state"], "offered");
+    office.mail().connection_closed(7).await.unwrap();
+    assert_eq!(office.reaches(1, &id, "failed").await["reason"], "expired");
 }
 
 #[tokio::test]
