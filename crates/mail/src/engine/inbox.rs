@@ -122,8 +122,8 @@ impl Tx<'_> {
                 for id in ids {
                     read.extend(self.delivery_of(session, id)?);
                 }
-                // What was handed out and not named was not seen: it is handed out again.
-                self.withdraw_offers(&session.uuid)?;
+                // What was handed out here and not named was not seen: it is handed out again.
+                self.withdraw(&session.uuid, Some(via(caller)))?;
                 read
             }
             None => {
