@@ -325,6 +325,50 @@ async fn a_full_mailbox_says_so() {
 }
 
 #[tokio::test]
+async fn what_a_lost_session_left_goes_to_others_unless_it_is_for_that_one() {
+    let office = Office::with(|config| config.heartbeat_fresh = std::time::Duration::from_millis(300));
+    office.agents(&["alice", "bob"]).await;
+    office.get(3, "agent.use", json!({"agent": "bob"})).await;
+    let anyone = office.send(1, json!({"to": "bob", "text": "for whoever is there"})).await;
+    let named = office.send(1, json!({"to": "bob/claude:1", "text": "for you"})).await;
+    for id in [&anyone, &named] {
+        office.reaches(1, id, "routed").await;
+    }
+    office.mail().connection_closed(2).await.unwrap();
+    office.clock.advance(301);
+    // Nobody calls for it: the clock alone does it.
+    assert_eq!(office.take_texts(3, 1).await, ["for whoever is there"]);
+    assert!(office.is_empty(3).await);
+    assert_eq!(office.get(1, "mail.status", json!({"message_id": named})).await["state"], "routed");
+}
+
+#[tokio::test]
+async fn a_session_that_comes_back_soon_finds_its_mail() {
+    let mut office = Office::open();
+    office.get(0, "agent.create", json!({"name": "alice"})).await;
+    office.get(0, "agent.create", json!({"name": "bob"})).await;
+    office.get(1, "agent.use", json!({"agent": "alice"})).await;
+    let first = json!({"agent": "bob", "harness_session_id": "h1"});
+    office.get(2, "agent.use", first.clone()).await;
+    office.get(3, "agent.use", json!({"agent": "bob", "harness_session_id": "h2"})).await;
+    let id = office.send(1, json!({"to": "bob", "text": "x"})).await;
+    office.reaches(1, &id, "routed").await;
+    office.mail().connection_closed(2).await.unwrap();
+    office.clock.advance(20_000);
+    office.mail().tick().await.unwrap();
+    office.get(2, "agent.use", first.clone()).await;
+    assert!(office.is_empty(3).await);
+    // It was last seen long ago when the daemon ends; all have time to come back to the next one.
+    office.clock.advance(100_000);
+    office.restart().await;
+    office.get(3, "agent.use", json!({"agent": "bob", "harness_session_id": "h2"})).await;
+    office.mail().tick().await.unwrap();
+    office.get(2, "agent.use", first).await;
+    assert_eq!(office.take_texts(2, 1).await, ["x"]);
+    assert!(office.is_empty(3).await);
+}
+
+#[tokio::test]
 async fn what_a_released_session_left_unread_is_routed_again() {
     let office = Office::open();
     office.agents(&["alice", "bob"]).await;

@@ -13,6 +13,9 @@ impl Tx<'_> {
         self.end_held("expires_at", "expired", FailReason::Expired)?;
         self.end_held("bounce_at", "bounced", FailReason::SessionClosed)?;
         self.expire_unread()?;
+        for uuid in self.gone()? {
+            self.pass_on(&uuid)?;
+        }
         for (agent_id, uuid) in self.long_gone()? {
             self.reclaim(agent_id, &uuid)?;
         }
@@ -93,6 +96,7 @@ impl Tx<'_> {
             )?
             .query_row([fresh, self.now], |row| row.get(0))?;
         // Never at once again: what is overdue now waits for the relay, not for the clock.
+        let next = self.next_gone()?.map_or(next, |at| at.min(next));
         Ok(next.clamp(self.now + 1000, fresh.max(self.now + 1000)))
     }
 }

@@ -80,6 +80,7 @@ impl Mail {
         };
         let env = Arc::new(Env {
             boot: boot + 1,
+            opened_at: clock.now_ms(),
             witnessed: AtomicU64::new(seals),
             relay_name: relay.name(),
             relay_max: relay.max_packet_bytes(),
