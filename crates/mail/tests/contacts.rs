@@ -2,12 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use serde_json::{Value, json};
+use trl_mail::identity::Address;
+use trl_mail::relay::{EmbeddedLimits, Outgoing, Relay};
 
 use crate::support;
 use crate::support::{Office, text};
 
 async fn strangers() -> (Office, Office, String, String) {
-    let here = Office::open();
+    strangers_at(Office::open()).await
+}
+
+async fn strangers_at(here: Office) -> (Office, Office, String, String) {
     let there = here.neighbour();
     here.get(0, "agent.create", json!({"name": "alice"})).await;
     here.get(1, "agent.use", json!({"agent": "alice"})).await;
@@ -148,6 +153,47 @@ async fn who_asks_under_the_name_of_an_own_agent_is_accepted_by_address() {
         becomes(&here, &bob, "accepted").await;
         assert_eq!(there.get(1, "contact.accept", json!({"who": "alice"})).await["state"], "own");
     }
+}
+
+#[tokio::test]
+async fn a_word_that_finds_a_full_mailbox_comes_later() {
+    const ROOM: u64 = 20;
+    let limits = EmbeddedLimits { max_mailbox_packets: ROOM, ..EmbeddedLimits::default() };
+    let (here, mut there, alice, bob) = strangers_at(Office::within(limits)).await;
+    let carol = here.get(0, "agent.create", json!({"name": "carol"})).await["address"].clone();
+    here.get(2, "agent.use", json!({"agent": "carol"})).await;
+    for (connection, asker) in [(1, alice.as_str()), (2, carol.as_str().unwrap())] {
+        here.get(connection, "contact.request", json!({"who": bob})).await;
+        becomes(&there, asker, "asking").await;
+        there.get(1, "contact.accept", json!({"who": asker})).await;
+        let id = || here.ask(connection, "mail.send", json!({"to": "bob", "text": "hi"}));
+        let sent = || async { id().await.map_or(Value::Null, |sent| sent["message_id"].clone()) };
+        let id = support::until("they are contacts", sent, |id| !id.is_null()).await;
+        here.reaches(connection, id.as_str().unwrap(), "routed").await;
+    }
+    there.stop().await;
+    let (from, to) = (Address::parse(&alice).unwrap(), Address::parse(&bob).unwrap());
+    for n in 0..ROOM {
+        let (from, to) = (from.clone(), to.clone());
+        let junk = Outgoing { from, to, id: format!("{n:064}"), bytes: format!("junk {n}").into_bytes() };
+        here.relay.publish(vec![junk]).await.unwrap();
+    }
+    here.get(1, "contact.decline", json!({"who": bob})).await;
+    // Said later, refused no sooner.
+    let id = here.send(2, json!({"to": bob, "text": "full?"})).await;
+    assert_eq!(here.reaches(2, &id, "failed").await["reason"], "mailbox_full");
+    there.start();
+    there.get(1, "agent.use", json!({"agent": "bob"})).await;
+    let told = || async {
+        here.clock.advance(4_000_000);
+        here.mail().tick().await.unwrap();
+        there.get(1, "contact.list", json!({})).await
+    };
+    let is_told = |list: &Value| {
+        let rows = list["contacts"].as_array().unwrap();
+        rows.iter().any(|row| row["address"] == alice.as_str() && row["state"] == "declined")
+    };
+    support::until("she is told", told, is_told).await;
 }
 
 #[tokio::test]
