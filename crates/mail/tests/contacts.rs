@@ -75,6 +75,55 @@ async fn declined_and_blocked_stay_so() {
 }
 
 #[tokio::test]
+async fn who_was_declined_asks_again_whatever_verb_is_used() {
+    for verb in ["contact.request", "contact.accept"] {
+        let (here, there, alice, bob) = strangers().await;
+        assert_eq!(here.get(1, verb, json!({"who": bob})).await["state"], "requested");
+        becomes(&there, &alice, "asking").await;
+        there.get(1, "contact.decline", json!({"who": alice})).await;
+        becomes(&here, &bob, "declined").await;
+        assert_eq!(here.get(1, verb, json!({"who": bob})).await["state"], "requested");
+        becomes(&there, &alice, "asking").await;
+        there.get(1, "contact.accept", json!({"who": alice})).await;
+        becomes(&here, &bob, "accepted").await;
+        // The one who declines may be the one who thinks better of it; then the other is asked.
+        there.get(1, "contact.decline", json!({"who": alice})).await;
+        becomes(&here, &bob, "declined").await;
+        assert_eq!(there.get(1, verb, json!({"who": alice})).await["state"], "requested");
+        becomes(&here, &bob, "asking").await;
+        here.get(1, "contact.accept", json!({"who": bob})).await;
+        becomes(&there, &alice, "accepted").await;
+        // A block is not told: who lifts it is a contact again without anybody's doing.
+        there.get(1, "contact.block", json!({"who": alice})).await;
+        there.get(1, "contact.accept", json!({"who": alice})).await;
+        becomes(&there, &alice, "accepted").await;
+        here.send(1, json!({"to": bob, "text": "hi"})).await;
+        assert_eq!(there.take_texts(1, 1).await, ["hi"]);
+    }
+}
+
+/// As an earlier version left it, or a word that was lost.
+#[tokio::test]
+async fn who_believes_to_be_a_contact_and_is_not_can_ask() {
+    let (mut here, there, alice, bob) = strangers().await;
+    here.get(1, "contact.request", json!({"who": bob})).await;
+    becomes(&there, &alice, "asking").await;
+    there.get(1, "contact.decline", json!({"who": alice})).await;
+    becomes(&here, &bob, "declined").await;
+    here.stop().await;
+    let database = rusqlite::Connection::open(here.config.dir.join("mail.db")).unwrap();
+    database.execute("UPDATE contacts SET state = 'accepted'", []).unwrap();
+    drop(database);
+    here.start();
+    here.get(1, "agent.use", json!({"agent": "alice"})).await;
+    here.get(1, "contact.request", json!({"who": bob})).await;
+    becomes(&there, &alice, "asking").await;
+    there.get(1, "contact.accept", json!({"who": alice})).await;
+    here.send(1, json!({"to": bob, "text": "hi"})).await;
+    assert_eq!(there.take_texts(1, 1).await, ["hi"]);
+}
+
+#[tokio::test]
 async fn mail_from_who_was_blocked_later_is_refused_and_told() {
     let (here, there, alice, bob) = strangers().await;
     here.get(1, "contact.request", json!({"who": bob})).await;

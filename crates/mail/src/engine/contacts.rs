@@ -197,18 +197,27 @@ impl Tx<'_> {
         let peer = self.peer(agent_id, who)?;
         let name = self.agent_by_id(agent_id)?.name;
         match self.contact_state(agent_id, peer.address.as_str())? {
-            Some(ContactState::Own | ContactState::Accepted) => {}
+            Some(ContactState::Own) => {}
+            // They may have declined us and their word was lost; who accepted us hears nothing new.
+            Some(ContactState::Accepted) => {
+                self.say(agent_id, &peer.address, &ContactWord::Request { name })?;
+            }
             Some(ContactState::Asking) => {
                 self.set_contact(agent_id, &peer.address, ContactState::Accepted)?;
                 self.say(agent_id, &peer.address, &ContactWord::Accepted { name })?;
             }
             Some(ContactState::Requested | ContactState::Declined) | None => {
-                self.set_contact(agent_id, &peer.address, ContactState::Requested)?;
-                self.say(agent_id, &peer.address, &ContactWord::Request { name })?;
+                self.ask_peer(agent_id, &peer.address)?;
             }
             Some(ContactState::Blocked) => self.gate(agent_id, &peer)?,
         }
         self.contact_row(agent_id, &peer)
+    }
+
+    fn ask_peer(&mut self, agent_id: i64, peer: &Address) -> Result<(), MailError> {
+        let name = self.agent_by_id(agent_id)?.name;
+        self.set_contact(agent_id, peer, ContactState::Requested)?;
+        self.say(agent_id, peer, &ContactWord::Request { name })
     }
 
     pub(crate) fn accept_contact(&mut self, agent_id: i64, who: &str) -> Result<ContactRow, MailError> {
@@ -222,14 +231,15 @@ impl Tx<'_> {
             }
             Some(ContactState::Own) => self.nobody_else_meant(agent_id, &peer)?,
             Some(ContactState::Accepted) => {}
-            Some(ContactState::Asking | ContactState::Declined | ContactState::Blocked) => {
+            Some(ContactState::Asking) => {
                 let name = self.agent_by_id(agent_id)?.name;
                 self.set_contact(agent_id, &peer.address, ContactState::Accepted)?;
                 self.say(agent_id, &peer.address, &ContactWord::Accepted { name })?;
             }
-            Some(ContactState::Requested) | None => {
-                let why = format!("{} has not asked; contact.request asks them", peer.shown);
-                return Err(Fault::invalid(why).into());
+            // Nobody asks at this moment, so there is nothing to accept but to ask them: one who
+            // still counts us as a contact, or waits for our word, answers at once.
+            Some(ContactState::Requested | ContactState::Declined | ContactState::Blocked) | None => {
+                self.ask_peer(agent_id, &peer.address)?;
             }
         }
         self.contact_row(agent_id, &peer)
