@@ -226,9 +226,11 @@ async fn mail_to_oneself_arrives_in_order_both_ways_and_across_a_restart() {
         office.restart().await;
         both(&office).await;
     }
-    // A relay that gives out everything once more, under other ids.
+    // A relay that gives out everything once more, when nobody remembers that it was seen.
     office.stop().await;
     let sealed = copies(&office);
+    assert_eq!(count(&office, "SELECT count(*) FROM quarantine"), 0);
+    meddle(&office, "DELETE FROM seen");
     office.start();
     both(&office).await;
     for (n, bytes) in sealed.into_iter().enumerate() {
@@ -245,7 +247,8 @@ async fn mail_to_oneself_arrives_in_order_both_ways_and_across_a_restart() {
     assert_eq!(replied["reply"]["text"], "yes");
     office.stop().await;
     assert_eq!(count(&office, "SELECT count(*) FROM mail"), 3 * 11 + 2);
-    assert_eq!(count(&office, "SELECT count(*) FROM quarantine"), 0);
+    let replays = "SELECT count(*) FROM quarantine WHERE reason LIKE '%opened before%'";
+    assert_eq!(count(&office, replays), count(&office, "SELECT count(*) FROM quarantine"));
 }
 
 #[tokio::test]
