@@ -64,6 +64,19 @@ async fn a_message_that_nobody_takes_is_answered_once() {
 }
 
 #[tokio::test]
+async fn what_a_session_left_unread_when_it_was_lost_is_answered() {
+    let office = office_with(&["bot"], SHOUT, |_| {}).await;
+    office.get(10, "agent.use", json!({"agent": "bot"})).await;
+    let id = office.send(1, json!({"to": "bot", "text": "please help"})).await;
+    office.reaches(1, &id, "routed").await;
+    office.mail().connection_closed(10).await.unwrap();
+    office.clock.advance(30_001);
+    office.mail().tick().await.unwrap();
+    let answer = office.get(1, "mail.await_reply", json!({"message_id": id, "timeout_s": 20.0})).await;
+    assert_eq!(answer["reply"]["text"], "PLEASE HELP");
+}
+
+#[tokio::test]
 async fn three_machines_that_pass_a_message_on_stop_by_themselves() {
     let office = Office::open();
     office.agents(&["a", "b", "c"]).await;

@@ -2,12 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use serde_json::{Value, json};
+use trl_mail::identity::Address;
+use trl_mail::relay::{EmbeddedLimits, Outgoing, Relay};
 
 use crate::support;
 use crate::support::{Office, text};
 
 async fn strangers() -> (Office, Office, String, String) {
-    let here = Office::open();
+    strangers_at(Office::open()).await
+}
+
+async fn strangers_at(here: Office) -> (Office, Office, String, String) {
     let there = here.neighbour();
     here.get(0, "agent.create", json!({"name": "alice"})).await;
     here.get(1, "agent.use", json!({"agent": "alice"})).await;
@@ -70,6 +75,55 @@ async fn declined_and_blocked_stay_so() {
 }
 
 #[tokio::test]
+async fn who_was_declined_asks_again_whatever_verb_is_used() {
+    for verb in ["contact.request", "contact.accept"] {
+        let (here, there, alice, bob) = strangers().await;
+        assert_eq!(here.get(1, verb, json!({"who": bob})).await["state"], "requested");
+        becomes(&there, &alice, "asking").await;
+        there.get(1, "contact.decline", json!({"who": alice})).await;
+        becomes(&here, &bob, "declined").await;
+        assert_eq!(here.get(1, verb, json!({"who": bob})).await["state"], "requested");
+        becomes(&there, &alice, "asking").await;
+        there.get(1, "contact.accept", json!({"who": alice})).await;
+        becomes(&here, &bob, "accepted").await;
+        // The one who declines may be the one who thinks better of it; then the other is asked.
+        there.get(1, "contact.decline", json!({"who": alice})).await;
+        becomes(&here, &bob, "declined").await;
+        assert_eq!(there.get(1, verb, json!({"who": alice})).await["state"], "requested");
+        becomes(&here, &bob, "asking").await;
+        here.get(1, "contact.accept", json!({"who": bob})).await;
+        becomes(&there, &alice, "accepted").await;
+        // A block is not told: who lifts it is a contact again without anybody's doing.
+        there.get(1, "contact.block", json!({"who": alice})).await;
+        there.get(1, "contact.accept", json!({"who": alice})).await;
+        becomes(&there, &alice, "accepted").await;
+        here.send(1, json!({"to": bob, "text": "hi"})).await;
+        assert_eq!(there.take_texts(1, 1).await, ["hi"]);
+    }
+}
+
+/// As an earlier version left it, or a word that was lost.
+#[tokio::test]
+async fn who_believes_to_be_a_contact_and_is_not_can_ask() {
+    let (mut here, there, alice, bob) = strangers().await;
+    here.get(1, "contact.request", json!({"who": bob})).await;
+    becomes(&there, &alice, "asking").await;
+    there.get(1, "contact.decline", json!({"who": alice})).await;
+    becomes(&here, &bob, "declined").await;
+    here.stop().await;
+    let database = rusqlite::Connection::open(here.config.dir.join("mail.db")).unwrap();
+    database.execute("UPDATE contacts SET state = 'accepted'", []).unwrap();
+    drop(database);
+    here.start();
+    here.get(1, "agent.use", json!({"agent": "alice"})).await;
+    here.get(1, "contact.request", json!({"who": bob})).await;
+    becomes(&there, &alice, "asking").await;
+    there.get(1, "contact.accept", json!({"who": alice})).await;
+    here.send(1, json!({"to": bob, "text": "hi"})).await;
+    assert_eq!(there.take_texts(1, 1).await, ["hi"]);
+}
+
+#[tokio::test]
 async fn mail_from_who_was_blocked_later_is_refused_and_told() {
     let (here, there, alice, bob) = strangers().await;
     here.get(1, "contact.request", json!({"who": bob})).await;
@@ -80,6 +134,19 @@ async fn mail_from_who_was_blocked_later_is_refused_and_told() {
     let id = here.send(1, json!({"to": bob, "text": "hi"})).await;
     assert_eq!(here.reaches(1, &id, "failed").await["reason"], "blocked");
     assert!(there.is_empty(1).await);
+}
+
+#[tokio::test]
+async fn mail_that_nobody_reads_there_fails_at_its_time() {
+    let (here, there, alice, bob) = strangers().await;
+    here.get(1, "contact.request", json!({"who": bob})).await;
+    becomes(&there, &alice, "asking").await;
+    there.get(1, "contact.accept", json!({"who": alice})).await;
+    becomes(&here, &bob, "accepted").await;
+    let id = here.send(1, json!({"to": bob, "text": "hurry", "expires_s": 0.3})).await;
+    here.reaches(1, &id, "routed").await;
+    here.clock.advance(301);
+    assert_eq!(here.reaches(1, &id, "failed").await["reason"], "expired");
 }
 
 #[tokio::test]
@@ -94,6 +161,88 @@ async fn agents_of_one_owner_need_not_ask_but_may_block() {
     office.get(2, "contact.accept", json!({"who": "alice"})).await;
     office.send(1, json!({"to": "bob", "text": "again"})).await;
     assert_eq!(office.take_texts(2, 1).await, ["again"]);
+}
+
+#[tokio::test]
+async fn a_name_that_a_contact_has_names_no_new_agent() {
+    let (here, there, alice, bob) = strangers().await;
+    here.get(1, "contact.request", json!({"who": bob})).await;
+    becomes(&there, &alice, "asking").await;
+    there.get(1, "contact.accept", json!({"who": alice})).await;
+    becomes(&here, &bob, "accepted").await;
+    let fault = here.ask(0, "agent.create", json!({"name": "bob"})).await.unwrap_err();
+    assert_eq!(fault.code.as_str(), "INVALID_PARAMS");
+    assert!(fault.message.contains(&bob) && fault.message.contains("contact of alice"), "{fault}");
+    here.send(1, json!({"to": "bob", "text": "still you"})).await;
+    assert_eq!(there.take_texts(1, 1).await, ["still you"]);
+    // Who is no contact any more gives the name up.
+    here.get(1, "contact.decline", json!({"who": "bob"})).await;
+    here.get(0, "agent.create", json!({"name": "bob"})).await;
+    here.get(2, "agent.use", json!({"agent": "bob"})).await;
+    here.send(1, json!({"to": "bob", "text": "the new one"})).await;
+    assert_eq!(here.take_texts(2, 1).await, ["the new one"]);
+    assert_eq!(becomes(&here, &bob, "declined").await["who"], bob.as_str());
+}
+
+#[tokio::test]
+async fn who_asks_under_the_name_of_an_own_agent_is_accepted_by_address() {
+    for first in [true, false] {
+        let (here, there, alice, bob) = strangers().await;
+        if first {
+            there.get(0, "agent.create", json!({"name": "alice"})).await;
+        }
+        here.get(1, "contact.request", json!({"who": bob})).await;
+        becomes(&there, &alice, "asking").await;
+        if !first {
+            there.get(0, "agent.create", json!({"name": "alice"})).await;
+        }
+        let fault = there.ask(1, "contact.accept", json!({"who": "alice"})).await.unwrap_err();
+        assert!(fault.message.contains(&alice), "{fault}");
+        there.get(1, "contact.accept", json!({"who": alice})).await;
+        becomes(&here, &bob, "accepted").await;
+        assert_eq!(there.get(1, "contact.accept", json!({"who": "alice"})).await["state"], "own");
+    }
+}
+
+#[tokio::test]
+async fn a_word_that_finds_a_full_mailbox_comes_later() {
+    const ROOM: u64 = 20;
+    let limits = EmbeddedLimits { max_mailbox_packets: ROOM, ..EmbeddedLimits::default() };
+    let (here, mut there, alice, bob) = strangers_at(Office::within(limits)).await;
+    let carol = here.get(0, "agent.create", json!({"name": "carol"})).await["address"].clone();
+    here.get(2, "agent.use", json!({"agent": "carol"})).await;
+    for (connection, asker) in [(1, alice.as_str()), (2, carol.as_str().unwrap())] {
+        here.get(connection, "contact.request", json!({"who": bob})).await;
+        becomes(&there, asker, "asking").await;
+        there.get(1, "contact.accept", json!({"who": asker})).await;
+        let id = || here.ask(connection, "mail.send", json!({"to": "bob", "text": "hi"}));
+        let sent = || async { id().await.map_or(Value::Null, |sent| sent["message_id"].clone()) };
+        let id = support::until("they are contacts", sent, |id| !id.is_null()).await;
+        here.reaches(connection, id.as_str().unwrap(), "routed").await;
+    }
+    there.stop().await;
+    let (from, to) = (Address::parse(&alice).unwrap(), Address::parse(&bob).unwrap());
+    for n in 0..ROOM {
+        let (from, to) = (from.clone(), to.clone());
+        let junk = Outgoing { from, to, id: format!("{n:064}"), bytes: format!("junk {n}").into_bytes() };
+        here.relay.publish(vec![junk]).await.unwrap();
+    }
+    here.get(1, "contact.decline", json!({"who": bob})).await;
+    // Said later, refused no sooner.
+    let id = here.send(2, json!({"to": bob, "text": "full?"})).await;
+    assert_eq!(here.reaches(2, &id, "failed").await["reason"], "mailbox_full");
+    there.start();
+    there.get(1, "agent.use", json!({"agent": "bob"})).await;
+    let told = || async {
+        here.clock.advance(4_000_000);
+        here.mail().tick().await.unwrap();
+        there.get(1, "contact.list", json!({})).await
+    };
+    let is_told = |list: &Value| {
+        let rows = list["contacts"].as_array().unwrap();
+        rows.iter().any(|row| row["address"] == alice.as_str() && row["state"] == "declined")
+    };
+    support::until("she is told", told, is_told).await;
 }
 
 #[tokio::test]

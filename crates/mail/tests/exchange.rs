@@ -127,6 +127,26 @@ async fn what_a_token_took_on_a_connection_that_is_lost_comes_again() {
 }
 
 #[tokio::test]
+async fn naming_what_was_read_leaves_alone_what_others_are_reading() {
+    let office = Office::open();
+    office.agents(&["alice"]).await;
+    office.get(2, "agent.create", json!({"name": "bob"})).await;
+    let bob = office.get(2, "agent.use", json!({"agent": "bob"})).await;
+    let by_token = json!({"as": bob["token"], "wait_s": 10.0});
+    office.send(1, json!({"to": "bob", "text": "first"})).await;
+    assert_eq!(office.take_texts(2, 1).await, ["first"]);
+    office.send(1, json!({"to": "bob", "text": "second"})).await;
+    let second = office.get(7, "mail.inbox", by_token.clone()).await;
+    assert_eq!(text(&second["messages"][0]), "second");
+    let named = json!({"as": bob["token"], "ack": [second["messages"][0]["message_id"]]});
+    let rest = office.get(7, "mail.inbox", named).await;
+    assert_eq!(rest["messages"], json!([]), "the first is still in the hands of the other reader");
+    office.mail().connection_closed(2).await.unwrap();
+    let again = office.get(7, "mail.inbox", by_token).await;
+    assert_eq!(text(&again["messages"][0]), "first");
+}
+
+#[tokio::test]
 async fn leases_survive_lost_results() {
     let office = Office::open();
     office.agents(&["alice", "bob"]).await;

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::{Office, text};
+use crate::support::{Office, text, until};
 
 /// A process to be live as; ended when the test is over.
 struct Process(Child);
@@ -269,6 +269,47 @@ async fn mail_that_is_past_its_time_is_not_read() {
     assert!(office.is_empty(2).await);
 }
 
+/// Nobody calls for it here: the clock alone does it, also after it did something else.
+#[tokio::test]
+async fn routed_mail_fails_at_its_time_and_counts_no_more() {
+    let office = Office::open();
+    office.agents(&["alice", "bob"]).await;
+    let sooner = office.send(1, json!({"to": "bob", "text": "sooner", "expires_s": 0.3})).await;
+    let later = json!({"to": "bob", "text": "later", "expires_s": 1.5, "timeout_s": 20.0});
+    let ask = office.get(1, "mail.send_and_wait", later);
+    let expire = async {
+        let waiting = async |count: u64| {
+            let beat = || office.get(2, "agent.heartbeat", json!({}));
+            until(&format!("{count} wait"), beat, |beat| beat["waiting"] == count).await;
+        };
+        waiting(2).await;
+        office.clock.advance(301);
+        waiting(1).await;
+        office.reaches(1, &sooner, "failed").await;
+        office.clock.advance(1200);
+        let look = office.get(2, "mail.inbox", json!({})).await;
+        assert_eq!((&look["messages"], &look["remaining"]), (&json!([]), &json!(0)));
+    };
+    let (waited, ()) = tokio::join!(ask, expire);
+    assert_eq!((&waited["failed"], &waited["timed_out"]), (&json!("expired"), &json!(false)));
+}
+
+#[tokio::test]
+async fn mail_that_was_handed_out_and_lost_fails_too_when_its_time_is_over() {
+    let office = Office::open();
+    office.agents(&["alice"]).await;
+    office.get(2, "agent.create", json!({"name": "bob"})).await;
+    let bob = office.get(2, "agent.use", json!({"agent": "bob"})).await;
+    let id = office.send(1, json!({"to": "bob", "text": "x", "expires_s": 0.3})).await;
+    office.get(7, "mail.inbox", json!({"as": bob["token"], "wait_s": 10.0})).await;
+    office.reaches(1, &id, "offered").await;
+    office.clock.advance(301);
+    office.mail().tick().await.unwrap();
+    assert_eq!(office.get(1, "mail.status", json!({"message_id": id})).await["state"], "offered");
+    office.mail().connection_closed(7).await.unwrap();
+    assert_eq!(office.reaches(1, &id, "failed").await["reason"], "expired");
+}
+
 #[tokio::test]
 async fn a_full_mailbox_says_so() {
     let office = Office::with(|config| config.mailbox_messages = 2);
@@ -284,6 +325,50 @@ async fn a_full_mailbox_says_so() {
 }
 
 #[tokio::test]
+async fn what_a_lost_session_left_goes_to_others_unless_it_is_for_that_one() {
+    let office = Office::with(|config| config.heartbeat_fresh = std::time::Duration::from_millis(300));
+    office.agents(&["alice", "bob"]).await;
+    office.get(3, "agent.use", json!({"agent": "bob"})).await;
+    let anyone = office.send(1, json!({"to": "bob", "text": "for whoever is there"})).await;
+    let named = office.send(1, json!({"to": "bob/claude:1", "text": "for you"})).await;
+    for id in [&anyone, &named] {
+        office.reaches(1, id, "routed").await;
+    }
+    office.mail().connection_closed(2).await.unwrap();
+    office.clock.advance(301);
+    // Nobody calls for it: the clock alone does it.
+    assert_eq!(office.take_texts(3, 1).await, ["for whoever is there"]);
+    assert!(office.is_empty(3).await);
+    assert_eq!(office.get(1, "mail.status", json!({"message_id": named})).await["state"], "routed");
+}
+
+#[tokio::test]
+async fn a_session_that_comes_back_soon_finds_its_mail() {
+    let mut office = Office::open();
+    office.get(0, "agent.create", json!({"name": "alice"})).await;
+    office.get(0, "agent.create", json!({"name": "bob"})).await;
+    office.get(1, "agent.use", json!({"agent": "alice"})).await;
+    let first = json!({"agent": "bob", "harness_session_id": "h1"});
+    office.get(2, "agent.use", first.clone()).await;
+    office.get(3, "agent.use", json!({"agent": "bob", "harness_session_id": "h2"})).await;
+    let id = office.send(1, json!({"to": "bob", "text": "x"})).await;
+    office.reaches(1, &id, "routed").await;
+    office.mail().connection_closed(2).await.unwrap();
+    office.clock.advance(20_000);
+    office.mail().tick().await.unwrap();
+    office.get(2, "agent.use", first.clone()).await;
+    assert!(office.is_empty(3).await);
+    // It was last seen long ago when the daemon ends; all have time to come back to the next one.
+    office.clock.advance(100_000);
+    office.restart().await;
+    office.get(3, "agent.use", json!({"agent": "bob", "harness_session_id": "h2"})).await;
+    office.mail().tick().await.unwrap();
+    office.get(2, "agent.use", first).await;
+    assert_eq!(office.take_texts(2, 1).await, ["x"]);
+    assert!(office.is_empty(3).await);
+}
+
+#[tokio::test]
 async fn what_a_released_session_left_unread_is_routed_again() {
     let office = Office::open();
     office.agents(&["alice", "bob"]).await;
@@ -292,4 +377,17 @@ async fn what_a_released_session_left_unread_is_routed_again() {
     office.reaches(1, &id, "routed").await;
     office.get(2, "agent.release", json!({})).await;
     assert_eq!(text(&office.take(3).await[0]), "for whoever is there");
+}
+
+/// Who last wrote to the agent is the sender itself; that binds nothing.
+#[tokio::test]
+async fn untargeted_mail_to_ones_own_agent_goes_by_policy() {
+    let office = Office::open();
+    office.agents(&["alice"]).await;
+    office.get(2, "agent.use", json!({"agent": "alice"})).await;
+    for text in ["one", "two"] {
+        office.send(2, json!({"to": "alice", "text": text})).await;
+        assert_eq!(office.take_texts(1, 1).await, [text]);
+    }
+    assert!(office.is_empty(2).await);
 }

@@ -21,6 +21,13 @@ fn count(office: &Office, sql: &str) -> i64 {
     database.query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
+/// Every packet that was sealed since a trigger began to keep them.
+fn copies(office: &Office) -> Vec<Vec<u8>> {
+    let database = Connection::open(office.config.dir.join("mail.db")).unwrap();
+    let mut query = database.prepare("SELECT bytes FROM copies").unwrap();
+    query.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
 async fn both_here(office: &Office) {
     office.get(1, "agent.use", json!({"agent": "alice", "harness_session_id": "ha"})).await;
     office.get(2, "agent.use", json!({"agent": "bob", "harness_session_id": "hb"})).await;
@@ -182,6 +189,66 @@ async fn replayed_packets_are_known_also_in_other_wrapping() {
     office.reaches(1, &id, "read").await;
     office.stop().await;
     assert_eq!(count(&office, "SELECT count(*) FROM mail"), 2);
+}
+
+/// Both ends of such a ratchet lie in one store.
+#[tokio::test]
+async fn mail_to_oneself_arrives_in_order_both_ways_and_across_a_restart() {
+    let mut office = Office::open();
+    office.get(0, "agent.create", json!({"name": "alice"})).await;
+    let both = async |office: &Office| {
+        office.get(1, "agent.use", json!({"agent": "alice", "harness_session_id": "h1"})).await;
+        office.get(2, "agent.use", json!({"agent": "alice", "harness_session_id": "h2"})).await;
+    };
+    let list = office.get(0, "agent.list", json!({})).await;
+    let alice = Address::parse(list["agents"][0]["address"].as_str().unwrap()).unwrap();
+    office.stop().await;
+    meddle(
+        &office,
+        "CREATE TABLE copies (bytes BLOB);
+         CREATE TRIGGER copied AFTER INSERT ON packets BEGIN INSERT INTO copies VALUES (new.bytes); END;",
+    );
+    office.start();
+    both(&office).await;
+    for round in 0..3 {
+        for n in 0..5 {
+            office.send(1, json!({"to": "alice/claude:2", "text": format!("a{round}.{n}")})).await;
+            office.send(2, json!({"to": "alice/claude:1", "text": format!("b{round}.{n}")})).await;
+        }
+        let of = |who: &str| (0..5).map(|n| format!("{who}{round}.{n}")).collect::<Vec<_>>();
+        assert_eq!(office.take_texts(2, 5).await, of("a"));
+        assert_eq!(office.take_texts(1, 5).await, of("b"));
+        office.get(1, "mail.inbox", json!({})).await;
+        let last = office.send(1, json!({"to": "alice/claude:2", "text": "over"})).await;
+        assert_eq!(office.take_texts(2, 1).await, ["over"]);
+        office.get(2, "mail.inbox", json!({})).await;
+        office.reaches(1, &last, "read").await;
+        office.restart().await;
+        both(&office).await;
+    }
+    // A relay that gives out everything once more, when nobody remembers that it was seen.
+    office.stop().await;
+    let sealed = copies(&office);
+    assert_eq!(count(&office, "SELECT count(*) FROM quarantine"), 0);
+    meddle(&office, "DELETE FROM seen");
+    office.start();
+    both(&office).await;
+    for (n, bytes) in sealed.into_iter().enumerate() {
+        let again = Outgoing { from: alice.clone(), to: alice.clone(), id: format!("{n:064}"), bytes };
+        office.relay.publish(vec![again]).await.unwrap();
+    }
+    let asked = json!({"to": "alice/claude:2", "text": "after", "timeout_s": 10.0});
+    let answer = async {
+        let got = office.take(2).await;
+        assert_eq!((got.len(), &got[0]["text"]), (1, &json!("after")));
+        office.get(2, "mail.reply", json!({"message_id": got[0]["message_id"], "text": "yes"})).await;
+    };
+    let (replied, ()) = tokio::join!(office.get(1, "mail.send_and_wait", asked), answer);
+    assert_eq!(replied["reply"]["text"], "yes");
+    office.stop().await;
+    assert_eq!(count(&office, "SELECT count(*) FROM mail"), 3 * 11 + 2);
+    let replays = "SELECT count(*) FROM quarantine WHERE reason LIKE '%opened before%'";
+    assert_eq!(count(&office, replays), count(&office, "SELECT count(*) FROM quarantine"));
 }
 
 #[tokio::test]

@@ -63,6 +63,7 @@ impl Tx<'_> {
             let why = format!("there is an agent {name} already; its address is {}", existing.address);
             return Err(Fault::invalid(why).into());
         }
+        self.take_name(&name)?;
         let identity = Identity::generate();
         let mut device = Device::generate();
         let fallback =
@@ -85,6 +86,28 @@ impl Tx<'_> {
         self.db.execute("INSERT INTO unread (agent_id, count) VALUES (?1, 0)", [agent_id])?;
         self.wakes.push(Wake::Keys);
         Ok(Created { agent: name, address: identity.address().to_string() })
+    }
+
+    /// A name means one only: agents are looked for before contacts, so a contact that is written to
+    /// by this name would silently be someone else. Whoever is no contact loses the name instead.
+    fn take_name(&self, name: &str) -> Result<(), MailError> {
+        let contact: Option<(String, String)> = self
+            .db
+            .prepare_cached(
+                "SELECT peer, agents.name FROM contacts JOIN agents ON agents.id = agent_id
+                 WHERE petname = ?1 AND state = 'accepted'",
+            )?
+            .query_row([name], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        if let Some((address, agent)) = contact {
+            let why = format!(
+                "{name} is a contact of {agent} already, with the address {address}; \
+                 take another name, or let {agent} decline that contact first"
+            );
+            return Err(Fault::invalid(why).into());
+        }
+        self.db.execute("UPDATE contacts SET petname = NULL WHERE petname = ?1", [name])?;
+        Ok(())
     }
 
     pub(crate) fn list_agents(&mut self) -> Result<AgentList, MailError> {

@@ -197,18 +197,27 @@ impl Tx<'_> {
         let peer = self.peer(agent_id, who)?;
         let name = self.agent_by_id(agent_id)?.name;
         match self.contact_state(agent_id, peer.address.as_str())? {
-            Some(ContactState::Own | ContactState::Accepted) => {}
+            Some(ContactState::Own) => {}
+            // They may have declined us and their word was lost; who accepted us hears nothing new.
+            Some(ContactState::Accepted) => {
+                self.say(agent_id, &peer.address, &ContactWord::Request { name })?;
+            }
             Some(ContactState::Asking) => {
                 self.set_contact(agent_id, &peer.address, ContactState::Accepted)?;
                 self.say(agent_id, &peer.address, &ContactWord::Accepted { name })?;
             }
             Some(ContactState::Requested | ContactState::Declined) | None => {
-                self.set_contact(agent_id, &peer.address, ContactState::Requested)?;
-                self.say(agent_id, &peer.address, &ContactWord::Request { name })?;
+                self.ask_peer(agent_id, &peer.address)?;
             }
             Some(ContactState::Blocked) => self.gate(agent_id, &peer)?,
         }
         self.contact_row(agent_id, &peer)
+    }
+
+    fn ask_peer(&mut self, agent_id: i64, peer: &Address) -> Result<(), MailError> {
+        let name = self.agent_by_id(agent_id)?.name;
+        self.set_contact(agent_id, peer, ContactState::Requested)?;
+        self.say(agent_id, peer, &ContactWord::Request { name })
     }
 
     pub(crate) fn accept_contact(&mut self, agent_id: i64, who: &str) -> Result<ContactRow, MailError> {
@@ -220,18 +229,39 @@ impl Tx<'_> {
                     params![agent_id, peer.address.as_str()],
                 )?;
             }
-            Some(ContactState::Own | ContactState::Accepted) => {}
-            Some(ContactState::Asking | ContactState::Declined | ContactState::Blocked) => {
+            Some(ContactState::Own) => self.nobody_else_meant(agent_id, &peer)?,
+            Some(ContactState::Accepted) => {}
+            Some(ContactState::Asking) => {
                 let name = self.agent_by_id(agent_id)?.name;
                 self.set_contact(agent_id, &peer.address, ContactState::Accepted)?;
                 self.say(agent_id, &peer.address, &ContactWord::Accepted { name })?;
             }
-            Some(ContactState::Requested) | None => {
-                let why = format!("{} has not asked; contact.request asks them", peer.shown);
-                return Err(Fault::invalid(why).into());
+            // Nobody asks at this moment, so there is nothing to accept but to ask them: one who
+            // still counts us as a contact, or waits for our word, answers at once.
+            Some(ContactState::Requested | ContactState::Declined | ContactState::Blocked) | None => {
+                self.ask_peer(agent_id, &peer.address)?;
             }
         }
         self.contact_row(agent_id, &peer)
+    }
+
+    /// Who asks under the name of an agent of ours is known by address only.
+    fn nobody_else_meant(&self, agent_id: i64, own: &Peer) -> Result<(), MailError> {
+        let asking: Vec<String> = self
+            .contact_rows(agent_id)?
+            .into_iter()
+            .filter(|(_, name, state, _)| name.is_none() && state == ContactState::Asking.name())
+            .map(|(address, ..)| address)
+            .collect();
+        if asking.is_empty() {
+            return Ok(());
+        }
+        let why = format!(
+            "{} is an agent of this daemon and needs no leave; to accept someone else who asks, give the address: {}",
+            own.shown,
+            asking.join(", ")
+        );
+        Err(Fault::invalid(why).into())
     }
 
     pub(crate) fn decline_contact(&mut self, agent_id: i64, who: &str) -> Result<ContactRow, MailError> {

@@ -13,6 +13,9 @@ impl Tx<'_> {
         self.end_held("expires_at", "expired", FailReason::Expired)?;
         self.end_held("bounce_at", "bounced", FailReason::SessionClosed)?;
         self.expire_unread()?;
+        for uuid in self.gone()? {
+            self.pass_on(&uuid)?;
+        }
         for (agent_id, uuid) in self.long_gone()? {
             self.reclaim(agent_id, &uuid)?;
         }
@@ -79,18 +82,21 @@ impl Tx<'_> {
 
     fn next_deadline(&self) -> Result<i64, MailError> {
         let fresh = self.now + millis(self.env.config.grace);
+        // Routed mail that is past its time by now is in a reader's hands.
         let next: i64 = self
             .db
             .prepare_cached(
                 "SELECT min(ifnull(at, ?1)) FROM (
                    SELECT min(bounce_at) AS at FROM mail WHERE route = 'held' AND bounce_at IS NOT NULL
                    UNION ALL SELECT min(expires_at) FROM mail WHERE route = 'held'
+                   UNION ALL SELECT min(expires_at) FROM mail WHERE route = 'routed' AND expires_at > ?2
                    UNION ALL SELECT min(expires_at) FROM outbox WHERE state IN ('queued','sealed','relayed')
                    UNION ALL SELECT min(next_at) FROM packets WHERE next_at > 0
                    UNION ALL SELECT ?1)",
             )?
-            .query_row([fresh], |row| row.get(0))?;
+            .query_row([fresh, self.now], |row| row.get(0))?;
         // Never at once again: what is overdue now waits for the relay, not for the clock.
+        let next = self.next_gone()?.map_or(next, |at| at.min(next));
         Ok(next.clamp(self.now + 1000, fresh.max(self.now + 1000)))
     }
 }

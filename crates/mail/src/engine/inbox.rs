@@ -96,11 +96,17 @@ fn via(caller: Caller) -> String {
 }
 
 impl Tx<'_> {
+    /// Less those that nobody will get any more: they are few, and found by their index.
     pub(crate) fn waiting_for(&self, uuid: &str) -> Result<u64, MailError> {
         Ok(self
             .db
-            .prepare_cached("SELECT count(*) FROM deliveries WHERE uuid = ?1 AND state != 'read'")?
-            .query_row([uuid], |row| row.get(0))?)
+            .prepare_cached(
+                "SELECT count(*) -
+                   (SELECT count(*) FROM mail m CROSS JOIN deliveries d ON d.mail_id = m.id
+                    WHERE m.route = 'routed' AND m.expires_at <= ?2 AND d.uuid = ?1 AND d.state = 'waiting')
+                 FROM deliveries WHERE uuid = ?1 AND state != 'read'",
+            )?
+            .query_row(params![uuid, self.now], |row| row.get(0))?)
     }
 
     /// Acknowledges what the last call handed out on this connection, or exactly the ids given.
@@ -116,8 +122,8 @@ impl Tx<'_> {
                 for id in ids {
                     read.extend(self.delivery_of(session, id)?);
                 }
-                // What was handed out and not named was not seen: it is handed out again.
-                self.withdraw_offers(&session.uuid)?;
+                // What was handed out here and not named was not seen: it is handed out again.
+                self.withdraw(&session.uuid, Some(via(caller)))?;
                 read
             }
             None => {
@@ -170,6 +176,8 @@ impl Tx<'_> {
             .execute(params![uuid, via])?;
         if withdrawn > 0 {
             self.wakes.push(super::Wake::Inbox(uuid.to_owned()));
+            // Its time may have come while it was handed out.
+            self.due_at(self.now);
         }
         Ok(())
     }

@@ -69,6 +69,8 @@ pub(crate) struct Env {
     pub(crate) relay_max: usize,
     pub(crate) witness: WitnessFile,
     pub(crate) boot: u64,
+    /// Since when sessions could come back to this daemon.
+    pub(crate) opened_at: i64,
     /// The count of seals that the witness last noted.
     pub(crate) witnessed: AtomicU64,
     pub(crate) offering: inbox::Offering,

@@ -222,30 +222,48 @@ impl Tx<'_> {
             match (mark.outcome, mark.outbox_id) {
                 (Published::Stored, None) => self.drop_packet(mark.row)?,
                 (Published::Stored, Some(outbox_id)) => {
-                    let base = crate::config::millis(self.env.config.republish_after);
-                    self.db
-                        .prepare_cached(
-                            "UPDATE packets SET attempts = attempts + 1, next_at = ?2 + (?3 << min(attempts, 6))
-                             WHERE id = ?1",
-                        )?
-                        .execute(params![mark.row, self.now, base])?;
+                    self.publish_later(mark.row)?;
                     self.move_outbox(outbox_id, State::Relayed, None, mark.at)?;
                 }
-                (Published::Refused(refusal), outbox_id) => {
+                (Published::Refused(refusal), None) => self.refused_word(mark.row, refusal)?,
+                (Published::Refused(refusal), Some(outbox_id)) => {
                     self.drop_packet(mark.row)?;
-                    if let Some(outbox_id) = outbox_id {
-                        let reason = match refusal {
-                            Refusal::UnknownMailbox => FailReason::UnknownRecipient,
-                            Refusal::MailboxFull => FailReason::MailboxFull,
-                            Refusal::TooLarge => FailReason::TooLarge,
-                        };
-                        self.fail_outbox(outbox_id, reason)?;
-                    }
+                    let reason = match refusal {
+                        Refusal::UnknownMailbox => FailReason::UnknownRecipient,
+                        Refusal::MailboxFull => FailReason::MailboxFull,
+                        Refusal::TooLarge => FailReason::TooLarge,
+                    };
+                    self.fail_outbox(outbox_id, reason)?;
                 }
             }
         }
         self.due_at(self.now + crate::config::millis(self.env.config.republish_after));
         self.env.config.steps.reach(Step::PublishMarked)
+    }
+
+    /// The same bytes go out again, each time after twice as long.
+    fn publish_later(&self, row: i64) -> Result<i64, MailError> {
+        let base = crate::config::millis(self.env.config.republish_after);
+        Ok(self
+            .db
+            .prepare_cached(
+                "UPDATE packets SET attempts = attempts + 1, next_at = ?2 + (?3 << min(attempts, 6))
+                 WHERE id = ?1 RETURNING attempts",
+            )?
+            .query_row(params![row, self.now, base], |row| row.get(0))
+            .optional()?
+            .unwrap_or(0))
+    }
+
+    /// Nobody waits for a contact word, a receipt or new keys, and nobody would send it again.
+    fn refused_word(&self, row: i64, refusal: Refusal) -> Result<(), MailError> {
+        // Some days: a mailbox that is full for longer is read by nobody.
+        const TRIES: i64 = 100;
+        if refusal == Refusal::MailboxFull && self.publish_later(row)? < TRIES {
+            return Ok(());
+        }
+        tracing::warn!(row, ?refusal, "the relay refused a word to another daemon");
+        self.drop_packet(row)
     }
 
     fn drop_packet(&self, row: i64) -> Result<(), MailError> {

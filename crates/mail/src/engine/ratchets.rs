@@ -3,6 +3,9 @@
 //! A peer may have several at once (both sides wrote first, one side started anew).
 //! All of them open; the one that last opened something seals. The id of a ratchet is
 //! kept for ever, so a replayed first message can never start it a second time.
+//!
+//! An agent that writes to itself has both ends of a ratchet in one store, under one id.
+//! The end that seals is kept under its address, the end that opens under a name beside it.
 
 use rusqlite::{OptionalExtension, params};
 use vodozemac::olm::OlmMessage;
@@ -93,33 +96,40 @@ impl Tx<'_> {
         from: &Address,
         packet: Packet,
     ) -> Result<Result<Zeroizing<Vec<u8>>, OpenError>, MailError> {
+        let peer = self.opening_peer(agent_id, from)?;
         match packet {
-            Packet::Later(message) => self.open_with_known(agent_id, from, &OlmMessage::Normal(message)),
+            Packet::Later(message) => self.open_with_known(agent_id, &peer, &OlmMessage::Normal(message)),
             Packet::First { card, message } => {
                 let card = match card.verify(from) {
                     Ok(card) => card,
                     Err(bad) => return Ok(Err(bad.into())),
                 };
-                let known = self.ratchet_with_id(agent_id, from, &message.session_id())?;
+                let known = self.ratchet_with_id(agent_id, &peer, &message.session_id())?;
                 match known {
                     Some(Some(mut ratchet)) => {
                         let opened = ratchet.open(&OlmMessage::PreKey(message));
                         if opened.is_ok() {
-                            self.ratchet_opened(agent_id, from.as_str(), &ratchet)?;
+                            self.ratchet_opened(agent_id, &peer, &ratchet)?;
                         }
                         Ok(opened)
                     }
                     Some(None) => Ok(Err(OpenError::Replayed)),
-                    None => self.open_first(agent_id, from, card, &message),
+                    None => self.open_first(agent_id, &peer, card, &message),
                 }
             }
         }
     }
 
+    /// Under which peer the ratchets are kept that open what comes from this one.
+    fn opening_peer(&self, agent_id: i64, from: &Address) -> Result<String, MailError> {
+        let to_itself = self.agent_by_id(agent_id)?.address == *from;
+        Ok(if to_itself { format!("{from} itself") } else { from.to_string() })
+    }
+
     fn open_first(
         &mut self,
         agent_id: i64,
-        from: &Address,
+        peer: &str,
         card: crate::seal::VerifiedCard,
         message: &vodozemac::olm::PreKeyMessage,
     ) -> Result<Result<Zeroizing<Vec<u8>>, OpenError>, MailError> {
@@ -134,15 +144,15 @@ impl Tx<'_> {
             .prepare_cached(
                 "SELECT ifnull(max(peer_epoch), 0) FROM ratchets WHERE agent_id = ?1 AND peer = ?2",
             )?
-            .query_row(params![agent_id, from.as_str()], |row| row.get(0))?;
+            .query_row(params![agent_id, peer], |row| row.get(0))?;
         if card.epoch > known_epoch && known_epoch > 0 {
             // The peer came back from a backup: it cannot be trusted to still have the old ratchets.
             self.db.execute(
                 "UPDATE ratchets SET may_seal = 0 WHERE agent_id = ?1 AND peer = ?2",
-                params![agent_id, from.as_str()],
+                params![agent_id, peer],
             )?;
         }
-        self.add_ratchet(agent_id, from.as_str(), &ratchet, card.epoch >= known_epoch, card.epoch)?;
+        self.add_ratchet(agent_id, peer, &ratchet, card.epoch >= known_epoch, card.epoch)?;
         self.wakes.push(Wake::Keys);
         Ok(Ok(plaintext))
     }
@@ -151,13 +161,13 @@ impl Tx<'_> {
     fn ratchet_with_id(
         &self,
         agent_id: i64,
-        peer: &Address,
+        peer: &str,
         id: &str,
     ) -> Result<Option<Option<Ratchet>>, MailError> {
         let row: Option<Option<Vec<u8>>> = self
             .db
             .prepare_cached("SELECT pickle FROM ratchets WHERE agent_id = ?1 AND peer = ?2 AND id = ?3")?
-            .query_row(params![agent_id, peer.as_str(), id], |row| row.get(0))
+            .query_row(params![agent_id, peer, id], |row| row.get(0))
             .optional()?;
         match row {
             None => Ok(None),
@@ -169,7 +179,7 @@ impl Tx<'_> {
     fn open_with_known(
         &mut self,
         agent_id: i64,
-        from: &Address,
+        peer: &str,
         message: &OlmMessage,
     ) -> Result<Result<Zeroizing<Vec<u8>>, OpenError>, MailError> {
         let pickles: Vec<Zeroizing<Vec<u8>>> = {
@@ -177,8 +187,7 @@ impl Tx<'_> {
                 "SELECT pickle FROM ratchets WHERE agent_id = ?1 AND peer = ?2 AND pickle IS NOT NULL
                  ORDER BY used DESC",
             )?;
-            let rows =
-                query.query_map(params![agent_id, from.as_str()], |row| row.get(0).map(Zeroizing::new))?;
+            let rows = query.query_map(params![agent_id, peer], |row| row.get(0).map(Zeroizing::new))?;
             rows.collect::<Result<_, _>>()?
         };
         let mut failure = OpenError::Undecryptable("there is no ratchet with this peer".to_owned());
@@ -186,7 +195,7 @@ impl Tx<'_> {
             let mut ratchet = Ratchet::restore(&pickle)?;
             match ratchet.open(message) {
                 Ok(plaintext) => {
-                    self.ratchet_opened(agent_id, from.as_str(), &ratchet)?;
+                    self.ratchet_opened(agent_id, peer, &ratchet)?;
                     return Ok(Ok(plaintext));
                 }
                 Err(OpenError::Replayed) => failure = OpenError::Replayed,

@@ -169,6 +169,7 @@ impl Tx<'_> {
             .prepare_cached("UPDATE unread SET count = count + 1 WHERE agent_id = ?1")?
             .execute([agent_id])?;
         self.owe_receipt(agent_id, from.as_str(), uid, State::Delivered, None)?;
+        self.due_at(expires_at);
         self.note_reply(agent_id, from, &decoded)?;
         self.route_mail(mail_id)
     }

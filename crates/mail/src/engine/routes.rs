@@ -73,6 +73,9 @@ impl Tx<'_> {
                     "INSERT OR IGNORE INTO deliveries (mail_id, uuid, state) VALUES (?1, ?2, 'waiting')",
                 )?
                 .execute(params![mail_id, uuid])?;
+            if !self.env.connections.is_connected(&uuid) {
+                self.judge_absence();
+            }
             self.wakes.push(Wake::Inbox(uuid));
         }
         self.stir();
@@ -169,6 +172,31 @@ impl Tx<'_> {
         };
         for id in ids {
             self.route_mail(id)?;
+        }
+        Ok(())
+    }
+
+    /// A session is not live any more: what anyone may read is judged again. What names it, answers it
+    /// or went to several waits for it, until it is gone for good.
+    pub(crate) fn pass_on(&mut self, uuid: &str) -> Result<(), MailError> {
+        let ids: Vec<i64> = {
+            let mut query = self.db.prepare_cached(
+                "SELECT d.mail_id FROM deliveries d JOIN mail m ON m.id = d.mail_id
+                 WHERE d.uuid = ?1 AND d.state != 'read' AND d.state = 'waiting' AND m.to_session IS NULL
+                   AND NOT EXISTS (SELECT 1 FROM deliveries o WHERE o.mail_id = d.mail_id AND o.uuid != ?1)
+                 ORDER BY d.mail_id",
+            )?;
+            let rows = query.query_map([uuid], |row| row.get(0))?;
+            rows.collect::<Result<_, _>>()?
+        };
+        for id in ids {
+            let mail = self.waiting_mail(id)?;
+            if self.asker(&mail)?.is_none() {
+                self.db
+                    .prepare_cached("DELETE FROM deliveries WHERE mail_id = ?1 AND uuid = ?2")?
+                    .execute(params![id, uuid])?;
+                self.route_mail(id)?;
+            }
         }
         Ok(())
     }

@@ -222,7 +222,10 @@ impl Tx<'_> {
             ])?;
         let id = self.db.last_insert_rowid();
         self.tell_history(id, State::Queued, None, self.now)?;
-        if !session.is_machine() {
+        // What a session writes to its own agent would be bound to come back to that session.
+        let to_own_agent =
+            to_session.is_none() && self.agent_by_id(session.agent_id)?.address.as_str() == peer;
+        if !session.is_machine() && !to_own_agent {
             self.bind_conversation(session, peer, to_session.unwrap_or_default())?;
         }
         Ok(id)

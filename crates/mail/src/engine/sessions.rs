@@ -7,6 +7,7 @@ use trl_protocol::{Code, Fault};
 
 use super::dispatch::Caller;
 use super::{Tx, hex};
+use crate::config::millis;
 use crate::envelope::rfc3339;
 use crate::error::MailError;
 use crate::label::natural_order;
@@ -90,7 +91,7 @@ impl Tx<'_> {
                 &sign,
                 self.env.connections.is_connected(&session.uuid),
                 self.now,
-                crate::config::millis(self.env.config.heartbeat_fresh),
+                millis(self.env.config.heartbeat_fresh),
                 self.env.processes.as_ref(),
             )
     }
@@ -217,7 +218,7 @@ impl Tx<'_> {
         self.db
             .prepare_cached("UPDATE sessions SET holds_label = 0, last_seen = ?2 WHERE uuid = ?1")?
             .execute(params![uuid, self.now])?;
-        self.due_at(self.now + crate::config::millis(self.env.config.grace));
+        self.judge_absence();
         Ok(())
     }
 
@@ -230,13 +231,50 @@ impl Tx<'_> {
             )?
             .execute(params![uuid, self.now])?;
         self.withdraw_offers(uuid)?;
-        self.due_at(self.now + crate::config::millis(self.env.config.grace));
+        self.judge_absence();
         Ok(())
+    }
+
+    /// By then, a session that no connection holds has given a sign of life, or counts as gone.
+    pub(super) fn judge_absence(&mut self) {
+        self.due_at(self.now + millis(self.env.config.heartbeat_fresh));
+    }
+
+    /// Sessions with unread mail that gave no sign of life for as long as one counts. Not at once:
+    /// a connection that breaks is often back in a moment, and so is everyone after a restart.
+    pub(crate) fn gone(&self) -> Result<Vec<String>, MailError> {
+        let cutoff = self.now - millis(self.env.config.heartbeat_fresh);
+        if self.env.opened_at > cutoff {
+            return Ok(Vec::new());
+        }
+        Ok(self.gone_since(cutoff)?.into_iter().map(|(_, uuid)| uuid).collect())
+    }
+
+    /// When the next one may be among them.
+    pub(crate) fn next_gone(&self) -> Result<Option<i64>, MailError> {
+        let fresh = millis(self.env.config.heartbeat_fresh);
+        let mut query = self.db.prepare_cached(
+            "SELECT uuid, last_seen FROM sessions WHERE EXISTS
+               (SELECT 1 FROM deliveries d WHERE d.uuid = sessions.uuid AND d.state != 'read')",
+        )?;
+        let rows = query.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;
+        let mut next = None;
+        for row in rows {
+            let (uuid, last_seen) = row?;
+            let at = last_seen.max(self.env.opened_at) + fresh;
+            if at > self.now && !self.env.connections.is_connected(&uuid) {
+                next = Some(next.map_or(at, |next: i64| next.min(at)));
+            }
+        }
+        Ok(next)
     }
 
     /// Sessions that have been gone for longer than the grace time and still have unread mail.
     pub(crate) fn long_gone(&self) -> Result<Vec<(i64, String)>, MailError> {
-        let cutoff = self.now - crate::config::millis(self.env.config.grace);
+        self.gone_since(self.now - millis(self.env.config.grace))
+    }
+
+    fn gone_since(&self, cutoff: i64) -> Result<Vec<(i64, String)>, MailError> {
         let mut query = self.db.prepare_cached(&format!(
             "SELECT {COLUMNS} FROM sessions WHERE last_seen <= ?1
                AND EXISTS (SELECT 1 FROM deliveries d WHERE d.uuid = sessions.uuid AND d.state != 'read')"

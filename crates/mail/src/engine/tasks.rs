@@ -80,6 +80,7 @@ impl Mail {
         };
         let env = Arc::new(Env {
             boot: boot + 1,
+            opened_at: clock.now_ms(),
             witnessed: AtomicU64::new(seals),
             relay_name: relay.name(),
             relay_max: relay.max_packet_bytes(),
@@ -395,9 +396,10 @@ impl Tx<'_> {
     fn open_mail(&self, uuid: &str) -> Result<(u64, Vec<(i64, String)>), MailError> {
         let mut query = self.db.prepare_cached(
             "SELECT m.id, m.local_id FROM deliveries d JOIN mail m ON m.id = d.mail_id
-             WHERE d.uuid = ?1 AND d.state != 'read' ORDER BY d.mail_id LIMIT 1000",
+             WHERE d.uuid = ?1 AND d.state != 'read' AND m.expires_at > ?2 ORDER BY d.mail_id LIMIT 1000",
         )?;
-        let rows = query.query_map([uuid], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let rows =
+            query.query_map(rusqlite::params![uuid, self.now], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let open: Vec<(i64, String)> = rows.collect::<Result<_, _>>()?;
         Ok((self.waiting_for(uuid)?, open))
     }

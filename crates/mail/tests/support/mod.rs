@@ -45,6 +45,13 @@ impl Office {
         Office::beside(home, relay, Arc::new(ManualClock::at(START_MS)), change)
     }
 
+    /// On a relay with limits of its own.
+    pub fn within(limits: EmbeddedLimits) -> Office {
+        let home = tempfile::tempdir().unwrap();
+        let relay = EmbeddedRelay::open(&home.path().join("relay"), limits, Steps::default()).unwrap();
+        Office::beside(home, relay, Arc::new(ManualClock::at(START_MS)), |_| {})
+    }
+
     /// A second daemon with its own home on the same relay.
     pub fn neighbour(&self) -> Office {
         Office::beside(tempfile::tempdir().unwrap(), self.relay.clone(), Arc::clone(&self.clock), |_| {})
