@@ -231,14 +231,15 @@ impl Tx<'_> {
             }
             Some(ContactState::Own) => self.nobody_else_meant(agent_id, &peer)?,
             Some(ContactState::Accepted) => {}
-            Some(ContactState::Asking) => {
+            // A block is ours alone, and so is lifting it.
+            Some(ContactState::Asking | ContactState::Blocked) => {
                 let name = self.agent_by_id(agent_id)?.name;
                 self.set_contact(agent_id, &peer.address, ContactState::Accepted)?;
                 self.say(agent_id, &peer.address, &ContactWord::Accepted { name })?;
             }
             // Nobody asks at this moment, so there is nothing to accept but to ask them: one who
             // still counts us as a contact, or waits for our word, answers at once.
-            Some(ContactState::Requested | ContactState::Declined | ContactState::Blocked) | None => {
+            Some(ContactState::Requested | ContactState::Declined) | None => {
                 self.ask_peer(agent_id, &peer.address)?;
             }
         }
