@@ -5,10 +5,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use trl_protocol::fault::Fault;
-use trl_protocol::wire::FromHost;
 
-use crate::exec::{Input, Output, Requester};
-use crate::host::{Host, Stage};
+use crate::exec::{Input, Output};
+use crate::host::Host;
 use crate::shell::quote::single;
 use crate::shell::{Held, become_session_leader, default_signals, dialect, text};
 use crate::terminal;
@@ -17,48 +16,6 @@ use crate::terminal;
 const LONGEST_ARGUMENT: usize = 96 * 1024;
 
 impl Host {
-    /// The command before was answered, but what it changed is not known yet.
-    pub(crate) fn is_settling(&self) -> bool {
-        matches!(self.stage, Stage::Settling(_) | Stage::Clearing { .. }) && self.ending.is_none()
-    }
-
-    /// Commands that waited for the shell's state have it now.
-    pub(crate) fn let_go_on(&mut self) {
-        if self.held_back.is_empty() || self.is_settling() {
-            return;
-        }
-        for (requester, run) in std::mem::take(&mut self.held_back) {
-            let Requester { link, req } = requester;
-            match self.on_run(requester, run) {
-                Ok(Some(answer)) => self.send(link, &answer),
-                Ok(None) => {}
-                Err(fault) => self.send(link, &FromHost::Fault { req, fault }),
-            }
-        }
-    }
-
-    /// A variable that the shell would not set is told before anything runs.
-    pub(crate) fn check_env(&self, number: u64) -> Result<(), Fault> {
-        let dialect = dialect::of(self.spec.dialect);
-        let Some(exec) = self.execs.get(&number) else { return Ok(()) };
-        let fixed = |name: &&String| self.snapshot.readonly.contains(*name) || dialect.is_fixed(name);
-        match exec.spec.env.keys().find(fixed) {
-            None => Ok(()),
-            Some(name) => Err(Fault::invalid(format!(
-                "param `env`: {name} is readonly in this session's shell; use another name, or another session. The command did not run"
-            ))
-            .with_details(serde_json::json!({ "field": format!("env.{name}") }))),
-        }
-    }
-
-    /// A command that was never begun leaves nothing.
-    pub(crate) fn forget(&mut self, number: u64) {
-        if let Some(exec) = self.execs.remove(&number) {
-            self.subscriptions.retain(|subscription| subscription.exec != number);
-            self.journal.discard(exec.journal);
-        }
-    }
-
     pub(crate) fn launch_beside(&mut self, number: u64) -> Result<(), Fault> {
         match self.spawn_beside(number) {
             Ok(pid) => {
@@ -68,7 +25,10 @@ impl Host {
                 Ok(())
             }
             Err(error) => {
-                self.forget(number);
+                if let Some(exec) = self.execs.remove(&number) {
+                    self.subscriptions.retain(|subscription| subscription.exec != number);
+                    self.journal.discard(exec.journal);
+                }
                 Err(Fault::refused_for_now("the command could not be started", &error))
             }
         }

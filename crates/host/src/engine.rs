@@ -15,18 +15,15 @@ use trl_protocol::limits;
 use trl_protocol::wire::{FromHost, Stdin};
 
 use crate::exec::{Exec, Input, Output, Phase, Requester, Running, Why};
-use crate::host::{Host, Purpose, Settling, Stage, timestamp};
+use crate::host::{Host, Purpose, Stage, timestamp};
 use crate::outcome::End;
-use crate::shell::dialect::{Launch, Settle};
+use crate::shell::dialect::Launch;
 use crate::shell::prompt::Report;
-use crate::shell::snapshot::Snapshot;
-use crate::shell::{Held, careful, cwd_of, may_write, memory_of, path_of, plain, text, umask_of};
+use crate::shell::{Held, cwd_of, path_of, plain, text};
 use crate::terminal;
 
 /// How long the shell may take for a line of ours that runs no command.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// The same where there is much to look through.
-const LARGE_PATIENCE: Duration = Duration::from_secs(30);
 /// A command that takes longer can afford a more careful look at the shell.
 const PROMPT_DUE: Duration = Duration::from_millis(20);
 /// The same for the first one, of a shell that reads the user's start-up files.
@@ -54,7 +51,8 @@ impl Host {
                 return self.settle(None, Purpose::History, self.last_status, false);
             }
             self.queue.pop_front();
-            if let Err(fault) = self.check_env(number) {
+            let env = self.execs.get(&number).map(|exec| &exec.spec.env);
+            if let Err(fault) = env.map_or(Ok(()), |env| self.check_env(env)) {
                 self.refuse(number, fault);
             } else if let Err(error) = self.launch(number) {
                 self.refuse(number, Fault::refused_for_now("the command could not be started", &error));
@@ -214,7 +212,7 @@ impl Host {
 
     /// Says a line again that had no effect, to a shell that may run nothing until it is
     /// interrupted. It reads now, so the interrupt comes before the line and takes the empty one.
-    fn say_again(&mut self, line: &str) {
+    pub(crate) fn say_again(&mut self, line: &str) {
         if let Some(shell) = &mut self.shell {
             if shell.repeats == 0 {
                 rustix::process::kill_process(shell.pid, Signal::INT).ok();
@@ -311,81 +309,6 @@ impl Host {
             self.cwd = told;
         } else if let Some(cwd) = self.shell.as_ref().and_then(|shell| cwd_of(shell.pid)) {
             self.cwd = cwd;
-        }
-    }
-
-    /// Asks the shell to put back what held for one command and to print its state.
-    pub(crate) fn settle(&mut self, number: Option<u64>, purpose: Purpose, status: i32, prompt_back: bool) {
-        self.last_status = status;
-        let unrecorded = std::mem::take(&mut self.unrecorded);
-        let exec = number.and_then(|number| self.execs.get(&number));
-        let Some(shell) = &self.shell else { return };
-        // Before the first print, what a variable goes back to is what the session began with.
-        let begun = if self.has_snapshot { Snapshot::default() } else { Snapshot::of_env(&self.spec.env) };
-        let careful = memory_of(shell.pid) > careful::FROM_BYTES;
-        let script = shell.dialect.settle_script(&Settle {
-            history: unrecorded
-                .iter()
-                .chain(exec.map(|exec| &exec.spec.command))
-                .map(|command| text::of(command.as_bytes()))
-                .collect(),
-            cwd_back: exec.and_then(|exec| exec.spec.working_dir.as_ref()).map(|_| self.cwd.as_str()),
-            env_back: exec.map(|exec| exec.spec.env.keys().map(String::as_str).collect()).unwrap_or_default(),
-            state: if self.has_snapshot { &self.snapshot } else { &begun },
-            prompt_back,
-            status,
-            careful,
-        });
-        let (Ok(script), Ok(dump)) = (Held::script(&script), Held::new(b"")) else {
-            // Without descriptors there is no snapshot this time; the last one stays.
-            self.stage = Stage::Idle;
-            return;
-        };
-        let mute = !may_write(shell.pid);
-        let told_to = if mute { "/dev/null".to_owned() } else { dump.path() };
-        let line = shell.dialect.settle_line(&script.path(), &told_to, false);
-        self.stage = Stage::Settling(Settling { script, dump, mute, uncovered: false, purpose });
-        self.say(Some(line));
-        if careful {
-            self.stage_deadline = Some(Instant::now() + LARGE_PATIENCE);
-        }
-    }
-
-    pub(crate) fn on_settled(&mut self, settling: Settling) {
-        self.close_aftermath();
-        if settling.mute {
-            // The last snapshot stays.
-            return;
-        }
-        let Some(shell) = &self.shell else { return };
-        let dump = settling.dump.read().unwrap_or_default();
-        match shell.dialect.read_dump(&text::of(&dump)) {
-            // The last one stays, as far as it goes.
-            Some(snapshot) if snapshot.partial && self.has_snapshot => {}
-            Some(mut snapshot) => {
-                snapshot.shed();
-                snapshot.umask = umask_of(shell.pid).unwrap_or_default();
-                match settling.purpose {
-                    Purpose::Baseline => self.restore(&snapshot),
-                    Purpose::AfterCommand | Purpose::History => self.learn_state(snapshot),
-                }
-            }
-            None if settling.purpose == Purpose::AfterCommand && shell.may_need_repeats() => {
-                let line = shell.dialect.settle_line(&settling.script.path(), &settling.dump.path(), false);
-                self.stage = Stage::Settling(settling);
-                self.say_again(&line);
-            }
-            None if !settling.uncovered => {
-                let line = shell.dialect.settle_line(&settling.script.path(), &settling.dump.path(), true);
-                self.stage = Stage::Settling(Settling { uncovered: true, ..settling });
-                self.say(Some(line));
-            }
-            // It has lost the words for it: the last good snapshot goes into a new shell.
-            None if settling.purpose == Purpose::AfterCommand => {
-                self.abandon_shell("the command before had left the shell unusable")
-            }
-            // A shell that never could is used without.
-            None => {}
         }
     }
 

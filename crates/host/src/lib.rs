@@ -22,6 +22,7 @@ mod repetition;
 mod replacement;
 mod requests;
 mod revival;
+mod settling;
 mod shell;
 mod spare;
 mod stopping;

@@ -84,10 +84,14 @@ impl Host {
             }
             ToHost::Restart { req } => (req, self.on_restart(Requester { link, req })),
         };
+        self.reply(Requester { link, req }, answer);
+    }
+
+    pub(crate) fn reply(&mut self, to: Requester, answer: Result<Option<FromHost>, Fault>) {
         match answer {
-            Ok(Some(answer)) => self.send(link, &answer),
+            Ok(Some(answer)) => self.send(to.link, &answer),
             Ok(None) => {}
-            Err(fault) => self.send(link, &FromHost::Fault { req, fault }),
+            Err(fault) => self.send(to.link, &FromHost::Fault { req: to.req, fault }),
         }
     }
 
@@ -138,6 +142,9 @@ impl Host {
             self.held_back.push((requester, run));
             return Ok(None);
         }
+        if run.background {
+            self.check_env(&run.env)?;
+        }
         let busy = self.running_number().is_some() || !self.queue.is_empty();
         if busy && !run.background && run.wait_ms == 0 {
             return Err(self.busy());
@@ -168,7 +175,6 @@ impl Host {
             });
         }
         if background {
-            self.check_env(number).inspect_err(|_| self.forget(number))?;
             self.launch_beside(number)?;
         } else {
             self.queue.push_back(number);

@@ -7,12 +7,13 @@
 //! leaves `$?` alone.
 
 use super::careful;
-use super::dialect::{Dialect, Launch, SAVED_PROMPT, SEPARATOR, Settle, is_plain_name, is_special};
+use super::dialect::{
+    Dialect, END_OF_COVERED, Launch, SAVED_PROMPT, SEPARATOR, Settle, is_plain_name, is_special,
+    split_covered,
+};
 use super::quote::{ansi, single};
 use super::snapshot::{Entries, Snapshot, Traps, split_entries, split_functions};
 
-/// In front of it is what was listed before the engine's own words were uncovered.
-const UNCOVERED: &str = "\u{1d}\n";
 /// bash is slow with long quoted words; from here on a file (and a fork) is cheaper.
 const INLINE_TEXT: usize = 800;
 /// Options that would end, blind or disturb the restored shell, or belong to the engine.
@@ -89,7 +90,7 @@ impl Dialect for Bash {
         // The left side of `&&` may fail without ERR traps or `set -e` noticing.
         let body = if uncover {
             format!(
-                "( \\typeset -F; \\typeset -f; \\unset -f . source eval builtin command declare typeset printf return history cd trap alias; \\printf '\\35\\n'; \\trap -p; \\. {script} )"
+                "( \\typeset -F; \\typeset -f; \\unset -f . source eval builtin command declare typeset printf return history cd trap alias; {END_OF_COVERED}; \\trap -p; \\. {script} )"
             )
         } else {
             // Inside a sourced file a DEBUG trap would not be listed.
@@ -107,17 +108,13 @@ impl Dialect for Bash {
         let (before, variables) = (sections.next()?, sections.next()?);
         let (names, functions, aliases) = (sections.next()?, sections.next()?, sections.next()?);
         sections.next()?;
-        let (covered, traps) = before.split_once(UNCOVERED).unwrap_or(("", before));
+        let (covered_names, covered, traps) = split_covered(before, " () \n");
         let mut snapshot = Snapshot {
             functions: read_functions(names, functions),
             traps: read_traps(traps),
             ..Snapshot::default()
         };
-        if let Some(listed) = covered.find(" () \n") {
-            // The names come first, one on a line.
-            let (names, functions) = covered.split_at(covered[..listed].rfind('\n').map_or(0, |end| end + 1));
-            snapshot.functions.extend(read_functions(names, functions));
-        }
+        snapshot.functions.extend(read_functions(covered_names, covered));
         let entries = split_entries(variables);
         snapshot.too_large = careful::too_large(&entries);
         snapshot.partial = !careful::is_whole(&entries);

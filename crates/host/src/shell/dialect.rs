@@ -108,6 +108,22 @@ pub const SAVED_PROMPT: &str = "TRL_SAVED_PS1";
 /// Sections of a dump are separated by this on a line of its own.
 pub const SEPARATOR: &str = "\u{1e}\n";
 
+/// In front of it is what was listed before the engine's own words were uncovered.
+const UNCOVERED: &str = "\u{1d}\n";
+
+/// How an uncovering settle line ends its listing of names and functions, once `printf` is the builtin.
+pub const END_OF_COVERED: &str = "\\printf '\\35\\n'";
+
+/// The first section of a dump: names and functions from before the uncovering, then the rest.
+/// `mark` is what ends the first line of a function.
+pub fn split_covered<'a>(before: &'a str, mark: &str) -> (&'a str, &'a str, &'a str) {
+    let (covered, rest) = before.split_once(UNCOVERED).unwrap_or(("", before));
+    let first =
+        covered.find(mark).map_or(covered.len(), |at| covered[..at].rfind('\n').map_or(0, |end| end + 1));
+    let (names, functions) = covered.split_at(first);
+    (names, functions, rest)
+}
+
 /// Names that belong to the shell or to us and are never restored.
 pub fn is_special(name: &str) -> bool {
     const NAMES: &[&str] = &[

@@ -1,7 +1,10 @@
 //! zsh. The text runs by `eval "$(<file)"`, which zsh reads without a fork.
 
 use super::careful;
-use super::dialect::{Dialect, Launch, SAVED_PROMPT, SEPARATOR, Settle, is_plain_name, is_special};
+use super::dialect::{
+    Dialect, END_OF_COVERED, Launch, SAVED_PROMPT, SEPARATOR, Settle, is_plain_name, is_special,
+    split_covered,
+};
 use super::quote::{ansi, single};
 use super::snapshot::{Entries, Snapshot, Traps, split_entries, split_functions};
 
@@ -26,9 +29,6 @@ const NEVER_SET: &[&str] = &[
     "norcs",
     "globalrcs",
 ];
-
-/// In front of it is what was listed before the engine's own words were uncovered.
-const UNCOVERED: &str = "\u{1d}\n";
 
 /// Holds what a variable of the shell's own was before a command that has it in its environment.
 const SAVED: &str = "TRL_SAVED_";
@@ -144,7 +144,7 @@ impl Dialect for Zsh {
     fn settle_line(&self, script: &str, dump: &str, uncover: bool) -> String {
         let body = if uncover {
             format!(
-                "( \\typeset +f; \\typeset -f; \\unset -f . source eval builtin typeset alias set printf return print cd; \\printf '\\35\\n'; \\. {script} )"
+                "( \\typeset +f; \\typeset -f; \\unset -f . source eval builtin typeset alias set printf return print cd; {END_OF_COVERED}; \\. {script} )"
             )
         } else {
             format!("{{ \\builtin trap; \\. {script} }}")
@@ -162,15 +162,11 @@ impl Dialect for Zsh {
         let (variables, names, functions) = (sections.next()?, sections.next()?, sections.next()?);
         let (aliases, options) = (sections.next()?, sections.next()?);
         sections.next()?;
-        let (covered, before) = before.split_once(UNCOVERED).unwrap_or(("", before));
+        let (covered_names, covered, before) = split_covered(before, " () {\n");
         let traps = if before.contains("trap -- ") { Traps::Some } else { Traps::None };
         let mut snapshot =
             Snapshot { functions: read_functions(names, functions), traps, ..Snapshot::default() };
-        if let Some(listed) = covered.find(" () {\n") {
-            // The names come first, one on a line.
-            let (names, functions) = covered.split_at(covered[..listed].rfind('\n').map_or(0, |end| end + 1));
-            snapshot.functions.extend(read_functions(names, functions));
-        }
+        snapshot.functions.extend(read_functions(covered_names, covered));
         snapshot.functions.retain(|_, body| !body.contains("builtin autoload -X"));
         let entries = split_entries(variables);
         snapshot.too_large = careful::too_large(&entries);

@@ -242,25 +242,27 @@ impl Tx<'_> {
     }
 
     /// The same bytes go out again, each time after twice as long.
-    fn publish_later(&self, row: i64) -> Result<i64, MailError> {
+    fn publish_later(&self, row: i64) -> Result<(), MailError> {
         let base = crate::config::millis(self.env.config.republish_after);
-        Ok(self
-            .db
+        self.db
             .prepare_cached(
                 "UPDATE packets SET attempts = attempts + 1, next_at = ?2 + (?3 << min(attempts, 6))
-                 WHERE id = ?1 RETURNING attempts",
+                 WHERE id = ?1",
             )?
-            .query_row(params![row, self.now, base], |row| row.get(0))
-            .optional()?
-            .unwrap_or(0))
+            .execute(params![row, self.now, base])?;
+        Ok(())
     }
 
     /// Nobody waits for a contact word, a receipt or new keys, and nobody would send it again.
     fn refused_word(&self, row: i64, refusal: Refusal) -> Result<(), MailError> {
         // Some days: a mailbox that is full for longer is read by nobody.
         const TRIES: i64 = 100;
-        if refusal == Refusal::MailboxFull && self.publish_later(row)? < TRIES {
-            return Ok(());
+        let may_try = self
+            .db
+            .prepare_cached("SELECT 1 FROM packets WHERE id = ?1 AND attempts < ?2")?
+            .exists(params![row, TRIES])?;
+        if refusal == Refusal::MailboxFull && may_try {
+            return self.publish_later(row);
         }
         tracing::warn!(row, ?refusal, "the relay refused a word to another daemon");
         self.drop_packet(row)
