@@ -1,7 +1,7 @@
 //! Two agents, one machine: sending, reading, answering, and the truth about it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-use serde_json::json;
+use serde_json::{Value, json};
 use trl_mail::relay::conformance;
 
 use crate::support;
@@ -107,14 +107,19 @@ async fn a_reply_from_the_wrong_peer_or_session_never_matches() {
     assert_eq!(got["reply"]["text"], "right");
 }
 
+/// Alice speaks on the first connection, Bob on the second; his token also speaks for him elsewhere.
+async fn bobs_token(office: &Office) -> Value {
+    office.agents(&["alice"]).await;
+    office.get(2, "agent.create", json!({"name": "bob"})).await;
+    office.get(2, "agent.use", json!({"agent": "bob"})).await["token"].clone()
+}
+
 /// A token may be used on any connection, also on one that speaks for nobody.
 #[tokio::test]
 async fn what_a_token_took_on_a_connection_that_is_lost_comes_again() {
     let office = Office::open();
-    office.agents(&["alice"]).await;
-    office.get(2, "agent.create", json!({"name": "bob"})).await;
-    let bob = office.get(2, "agent.use", json!({"agent": "bob"})).await;
-    let by_token = json!({"as": bob["token"], "wait_s": 10.0});
+    let token = bobs_token(&office).await;
+    let by_token = json!({"as": token, "wait_s": 10.0});
     office.send(1, json!({"to": "bob", "text": "first"})).await;
     let first = office.get(7, "mail.inbox", by_token.clone()).await;
     assert_eq!(text(&first["messages"][0]), "first");
@@ -129,16 +134,14 @@ async fn what_a_token_took_on_a_connection_that_is_lost_comes_again() {
 #[tokio::test]
 async fn naming_what_was_read_leaves_alone_what_others_are_reading() {
     let office = Office::open();
-    office.agents(&["alice"]).await;
-    office.get(2, "agent.create", json!({"name": "bob"})).await;
-    let bob = office.get(2, "agent.use", json!({"agent": "bob"})).await;
-    let by_token = json!({"as": bob["token"], "wait_s": 10.0});
+    let token = bobs_token(&office).await;
+    let by_token = json!({"as": token, "wait_s": 10.0});
     office.send(1, json!({"to": "bob", "text": "first"})).await;
     assert_eq!(office.take_texts(2, 1).await, ["first"]);
     office.send(1, json!({"to": "bob", "text": "second"})).await;
     let second = office.get(7, "mail.inbox", by_token.clone()).await;
     assert_eq!(text(&second["messages"][0]), "second");
-    let named = json!({"as": bob["token"], "ack": [second["messages"][0]["message_id"]]});
+    let named = json!({"as": token, "ack": [second["messages"][0]["message_id"]]});
     let rest = office.get(7, "mail.inbox", named).await;
     assert_eq!(rest["messages"], json!([]), "the first is still in the hands of the other reader");
     office.mail().connection_closed(2).await.unwrap();
