@@ -127,7 +127,9 @@ fn remedy(code: Code) -> Option<&'static str> {
         Code::SessionBusy => Some("wait for it with --wait, end it with `trl cancel`, or use --new"),
         Code::MaxSessionsReached => Some("end some with `trl kill`, or raise TRL_MAX_SESSIONS"),
         Code::MethodNotFound => Some("the daemon may be older than this client: `trl restart` replaces it"),
-        Code::AgentNotFound => Some("`trl agent list` shows the agents there are"),
+        Code::AgentNotFound => {
+            Some("`trl agent list` shows the agents there are, `trl agent create NAME` makes one")
+        }
         Code::ShuttingDown => Some("try again in a moment"),
         Code::InternalError => Some("`trl doctor` looks at what may be wrong"),
         Code::ParseError

@@ -169,3 +169,14 @@ fn held_mail_goes_its_way_after_a_restart_without_being_asked() {
     let inbox = reviewer.ok("mail.inbox", json!({"wait_s": 20.0}));
     assert_eq!(inbox["messages"][0]["text"], "for whoever reviews");
 }
+
+#[test]
+fn before_there_is_an_agent_people_are_told_how_to_make_one() {
+    let daemon = daemon!();
+    for arguments in [&["inbox"][..], &["send", "bob", "hello"], &["contacts"]] {
+        let told = daemon.trl(arguments);
+        let words = String::from_utf8_lossy(&told.stderr);
+        assert!(!told.status.success() && words.contains("no agent here yet"), "{told:?}");
+        assert!(words.contains("trl agent create NAME"), "{told:?}");
+    }
+}

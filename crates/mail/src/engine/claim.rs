@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use rusqlite::{OptionalExtension, params};
-use trl_protocol::Fault;
 use trl_protocol::agent::{Token, UseParams, Used};
+use trl_protocol::{Code, Fault};
 
 use super::agents::Agent;
 use super::dispatch::Caller;
@@ -91,7 +91,10 @@ impl Tx<'_> {
         let mut agents = self.all_agents()?;
         match (agents.pop(), agents.is_empty()) {
             (Some(only), true) => Ok(only),
-            (None, _) => Err(super::agents::no_such_agent("", &[]).into()),
+            (None, _) => {
+                Err(Fault::new(Code::AgentNotFound, "there is no agent here yet; agent.create makes one")
+                    .into())
+            }
             (Some(last), false) => {
                 agents.push(last);
                 let names: Vec<String> = agents.into_iter().map(|agent| agent.name).collect();
