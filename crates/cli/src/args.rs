@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
-use crate::config::{Flags, Key};
+use crate::config::{EnvFile, Flags, Key};
 use crate::verbs::{
     agent, agents, attach, cancel, completions, confine, contacts, doctor, envelope, inbox, info, kill, logs,
     ls, man, mcp, ps, relay, reply, restart, run, screen, send, send_input, sent, serve, sh, shutdown, top,
@@ -76,6 +76,7 @@ impl Global {
             runtime_dir: self.runtime_dir.clone(),
             state_dir: self.state_dir.clone(),
             config_file: self.config.clone(),
+            env_file: EnvFile::Unread,
         }
     }
 }

@@ -13,6 +13,7 @@ mod cli_run;
 mod clock;
 mod daemon_lifecycle;
 mod deadlines;
+mod dot_env;
 mod events;
 mod flood;
 mod host_machine;

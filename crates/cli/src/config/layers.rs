@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use super::dot_env::{self, EnvFile, Ignored};
 use super::keys::Key;
 use super::places::{self, Places};
-use super::{ConfigError, dot_env, file};
+use super::{ConfigError, file};
 
 /// What the process was given, so that tests can give something else.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +42,7 @@ pub(crate) struct Flags {
     pub(crate) runtime_dir: Option<PathBuf>,
     pub(crate) state_dir: Option<PathBuf>,
     pub(crate) config_file: Option<PathBuf>,
+    pub(crate) env_file: EnvFile,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +74,7 @@ pub(crate) struct Said {
 #[derive(Debug, Clone)]
 pub(crate) struct Layers {
     said: BTreeMap<Key, Said>,
+    pub(crate) ignored: Option<Ignored>,
     pub(crate) places: Places,
 }
 
@@ -87,7 +90,8 @@ impl Layers {
                 said.entry(*key).or_insert_with(|| Said { text, origin: Origin::Env(key.env()) });
             }
         }
-        for (key, spoken) in dot_env::read(&ambient.cwd)? {
+        let from_file = dot_env::read(&flags.env_file, &ambient.cwd)?;
+        for (key, spoken) in from_file.settings {
             said.entry(key).or_insert(spoken);
         }
         let home = said.get(&Key::Home).map(|home| ambient.cwd.join(&home.text));
@@ -95,7 +99,7 @@ impl Layers {
         for (key, spoken) in file::read(&places.config_file, flags.config_file.is_some())? {
             said.entry(key).or_insert(spoken);
         }
-        Ok(Layers { said, places })
+        Ok(Layers { said, ignored: from_file.ignored, places })
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<&Said> {

@@ -12,6 +12,7 @@ mod places;
 mod resolve;
 mod value;
 
+pub(crate) use dot_env::EnvFile;
 pub(crate) use keys::{Key, NOT_SETTINGS};
 pub(crate) use layers::{Ambient, Flags, Layers, Origin};
 pub(crate) use resolve::{DEFAULT_LOG, HttpSettings, LogFormat, Settings, resolve};

@@ -7,6 +7,7 @@ use trl_gateway::TlsFiles;
 use trl_mail::relay::nats::{Credentials, NatsConfig, Tls};
 use trl_protocol::limits;
 
+use super::dot_env::Ignored;
 use super::keys::Key;
 use super::layers::{Ambient, Layers, Origin, Said};
 use super::places::Places;
@@ -41,6 +42,8 @@ pub(crate) struct Settings {
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
     pub(crate) log_file: Option<PathBuf>,
+    /// What a `.env` file in the working directory asked for and may not decide.
+    pub(crate) ignored: Option<Ignored>,
 }
 
 /// HTTP as asked for; whether it can be served is the gateway's to say.
@@ -122,6 +125,7 @@ pub(crate) fn resolve(layers: &Layers, ambient: &Ambient) -> Result<Settings, Co
         log_filter: layers.get(Key::Log).map_or_else(|| DEFAULT_LOG.to_owned(), |said| said.text.clone()),
         log_format: read(layers, Key::LogFormat, log_format, value::FORMAT, LogFormat::Human)?,
         log_file: path(Key::LogFile),
+        ignored: layers.ignored.clone(),
         places: layers.places.clone(),
     })
 }

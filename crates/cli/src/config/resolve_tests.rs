@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::{Ambient, Flags, Layers};
+use super::super::{Ambient, EnvFile, Flags, Layers};
 use super::*;
 
 /// Variables and their values.
@@ -31,6 +31,7 @@ impl Home {
     fn settings(&self, flags: &[(Key, &'static str, &str)], env: Env<'_>) -> Result<Settings, String> {
         let flags = Flags {
             settings: flags.iter().map(|(key, flag, text)| (*key, *flag, (*text).to_owned())).collect(),
+            env_file: EnvFile::InWorkingDir,
             ..Flags::default()
         };
         let ambient = self.ambient(env);
@@ -150,6 +151,51 @@ fn a_dot_env_of_others_does_no_harm_and_ours_is_checked() {
     home.write(".env", "TRL_MAX_SESSIONS=x\n");
     let error = home.settings(&[], &[]).unwrap_err();
     assert!(error.contains("TRL_MAX_SESSIONS in ") && error.contains(".env"), "{error}");
+}
+
+#[test]
+fn a_dot_env_decides_nothing_outside_unless_it_is_named() {
+    for key in Key::ALL {
+        let home = Home::new();
+        home.write(".env", &format!("{}=7\nTRL_MAX_CONNECTIONS=7\n", key.env()));
+        let gathered = |env_file: EnvFile| {
+            let flags = Flags { env_file, ..Flags::default() };
+            Layers::gather(&flags, &home.ambient(&[])).unwrap()
+        };
+        let unread = gathered(EnvFile::Unread);
+        assert!(unread.get(*key).is_none() && unread.ignored.is_none(), "{key:?} was read by a client");
+        let named = gathered(EnvFile::Named(".env".into()));
+        assert_eq!(named.get(*key).map(|said| said.text.as_str()), Some("7"), "{key:?}");
+        assert_eq!(named.ignored, None);
+        let found = gathered(EnvFile::InWorkingDir);
+        assert!(found.get(Key::MaxConnections).is_some(), "{key:?} hides the other");
+        let ignored = found.ignored.as_ref().map(ToString::to_string).unwrap_or_default();
+        assert_eq!(found.get(*key).is_none(), ignored.contains(key.env()), "{key:?}: {ignored}");
+    }
+}
+
+/// A setting whose name says that it is an address, a secret or a place is one that a project must not decide.
+#[test]
+fn what_names_a_place_a_secret_or_an_address_reaches_outside() {
+    use super::super::keys::Reach;
+    let telling =
+        ["PATH", "HOME", "HTTP", "TOKEN", "FILE", "KEY", "CERT", "CA", "RELAY", "CREDENTIALS", "DIR"];
+    for key in Key::ALL {
+        let parts = key.env().split('_').skip(1);
+        let outside = parts
+            .into_iter()
+            .any(|part| telling.contains(&part) || telling.contains(&part.trim_end_matches('S')));
+        let expected = if outside { Reach::Outside } else { Reach::Inside };
+        assert_eq!(key.reach(), expected, "{key:?}: is it safe in the hands of whoever wrote the project?");
+    }
+}
+
+#[test]
+fn an_env_file_asked_for_must_be_there() {
+    let home = Home::new();
+    let flags = Flags { env_file: EnvFile::Named("none.env".into()), ..Flags::default() };
+    let error = Layers::gather(&flags, &home.ambient(&[])).unwrap_err().to_string();
+    assert!(error.contains("none.env"), "{error}");
 }
 
 #[test]

@@ -26,11 +26,26 @@ pub(super) fn sound(settings: &Settings) -> Check {
     Check::ok("settings", found)
 }
 
-/// Variables that look like ours and are not.
+/// Variables that look like ours and are not, and settings in a `.env` file that no client reads.
 pub(super) fn variables() -> Vec<Check> {
     let from_env = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let from_file = dotenvy::from_path_iter(".env").into_iter().flatten().flatten().map(|(name, _)| name);
-    from_env.chain(from_file).collect::<BTreeSet<_>>().iter().filter_map(|name| unknown(name)).collect()
+    let from_file: BTreeSet<String> = from_file.filter(|name| name.starts_with("TRL_")).collect();
+    let names: BTreeSet<String> = from_env.chain(from_file.iter().cloned()).collect();
+    names.iter().filter_map(|name| unknown(name)).chain(dot_env(&from_file)).collect()
+}
+
+fn dot_env(names: &BTreeSet<String>) -> Option<Check> {
+    if names.is_empty() {
+        return None;
+    }
+    let names = names.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    Some(Check::warn(
+        "variables",
+        format!(".env sets {names}"),
+        "Clients, and a daemon that they start, do not read .env.",
+        "Export them, put them into the config file, or start the daemon with `trl serve --env-file .env`.",
+    ))
 }
 
 fn unknown(name: &str) -> Option<Check> {

@@ -17,9 +17,10 @@ use trl_gateway::{GatewayConfig, HttpError, ServeError, SocketError};
 use trl_protocol::agent::Mode;
 
 use crate::args::Global;
-use crate::config::{self, Flags, Key, Settings};
+use crate::config::{self, EnvFile, Flags, Key, Settings};
 use crate::failure::{Failure, Result};
 use crate::human;
+use crate::output;
 use crate::verbs::version;
 
 /// How long a daemon started on demand waits for the one before it to end.
@@ -99,6 +100,10 @@ pub(crate) struct Args {
     /// Log to this file instead of stderr [env: TRL_LOG_FILE]
     #[arg(long, value_name = "FILE")]
     log_file: Option<String>,
+    /// Read every setting from this file of `NAME=VALUE` lines; without the flag, `.env` in the working
+    /// directory is read, except for settings that open a listener or name a token, a socket or a file
+    #[arg(long, value_name = "FILE")]
+    env_file: Option<PathBuf>,
     /// Started on demand: report readiness on stdout, then let go of the terminal
     #[arg(long, hide = true)]
     detached: bool,
@@ -132,6 +137,11 @@ impl Args {
         ];
         let said = given.into_iter().filter_map(|(key, flag, text)| Some((key, flag, text.clone()?)));
         flags.settings.extend(said);
+        flags.env_file = match &self.env_file {
+            Some(path) => EnvFile::Named(path.clone()),
+            None if self.detached => EnvFile::Unread,
+            None => EnvFile::InWorkingDir,
+        };
     }
 }
 
@@ -167,6 +177,10 @@ fn prepare(args: &Args, global: &Global) -> Result<Daemon> {
     let mut flags = global.flags();
     args.add_to(&mut flags);
     let settings = config::load(&flags)?;
+    // To stderr even if the log goes elsewhere: whoever started the daemon must see it.
+    if let Some(ignored) = &settings.ignored {
+        output::note(&ignored.to_string());
+    }
     log::start(&settings, args.detached)?;
     // stdin alone is the whole daemon: nobody else is to reach it, unless a socket is named too.
     let listens = !args.stdin || settings.socket_by_flag;
