@@ -58,7 +58,7 @@ pub struct AutoLimits {
 }
 
 /// A program of ours that gives up everything but what it is told, and becomes the command:
-/// `PROGRAM ARGUMENTS… [--network] DIR COMMAND…`. See [`crate::confine`].
+/// `PROGRAM ARGUMENTS… [--network] DIR COMMAND…`. See [`trl_confine`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confiner {
     pub program: PathBuf,
@@ -68,7 +68,7 @@ pub struct Confiner {
 impl AutoLimits {
     /// What keeps the command to its one task, by name.
     pub fn sandbox(&self) -> &'static str {
-        if self.confiner.is_some() { crate::confine::NAME } else { "none" }
+        if self.confiner.is_some() { trl_confine::NAME } else { "none" }
     }
 }
 

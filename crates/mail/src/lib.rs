@@ -7,7 +7,6 @@
 
 pub mod clock;
 pub mod config;
-pub mod confine;
 mod engine;
 pub mod envelope;
 mod error;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use trl_mail::confine::{Confinement, become_command};
+use trl_confine::{Confinement, become_command};
 
 use crate::failure::{Failure, Result};
 

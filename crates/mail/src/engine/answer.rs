@@ -318,7 +318,7 @@ impl Tx<'_> {
             return Err(Fault::invalid(why).into());
         }
         if self.env.config.auto.confiner.is_some() {
-            crate::confine::check().map_err(|why| Fault::new(Code::IsolationUnavailable, why))?;
+            trl_confine::check().map_err(|why| Fault::new(Code::IsolationUnavailable, why))?;
         }
         let text = serde_json::to_string(command)
             .map_err(|error| Fault::invalid(format!("param `command`: {error}")))?;

@@ -2,7 +2,7 @@
 //!
 //! The command gets an empty environment but for its search path, a private directory
 //! to stand in, a process group of its own, a time limit and a bounded answer; and it is
-//! confined ([`crate::confine`]) by a process that becomes it.
+//! confined ([`trl_confine`]) by a process that becomes it.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
