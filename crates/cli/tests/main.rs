@@ -52,6 +52,7 @@ mod sizes_and_bytes;
 mod standby;
 mod state;
 mod stdin;
+mod storms;
 mod streaming;
 mod syntax;
 mod terminal;

@@ -82,8 +82,8 @@ impl Host {
                 }
             }
             let stopping = exec.running().and_then(|running| running.stopping.as_ref());
-            for process in stopping.iter().flat_map(|stopping| &stopping.watched) {
-                add(Source::Straggler, process.as_fd(), PollFlags::IN);
+            if let Some(awaited) = stopping.and_then(|stopping| stopping.awaited.as_ref()) {
+                add(Source::Straggler, awaited.as_fd(), PollFlags::IN);
             }
             if let Some(master) =
                 exec.tty.as_ref().and_then(|tty| tty.has_room_to_wait_for(self.shell.as_ref()))
@@ -96,8 +96,8 @@ impl Host {
                 add(Source::Input(number), write.as_fd(), PollFlags::OUT);
             }
         }
-        for process in self.ending.iter().flat_map(|ending| &ending.watched) {
-            add(Source::Doomed, process.as_fd(), PollFlags::IN);
+        if let Some(awaited) = self.ending.as_ref().and_then(|ending| ending.awaited.as_ref()) {
+            add(Source::Doomed, awaited.as_fd(), PollFlags::IN);
         }
         for (id, link) in &self.links {
             let out = if link.has_output() { PollFlags::OUT } else { PollFlags::empty() };

@@ -40,6 +40,8 @@ fn keep(host: libc::pid_t) -> ! {
     while !tree::is_childless(me) {
         tree::kill_all(me);
         wait_for_child();
+        // All that have ended by now, so that thousands are not looked at once for each of them.
+        while matches!(rustix::process::wait(WaitOptions::NOHANG), Ok(Some(_))) {}
     }
     std::process::exit(0)
 }

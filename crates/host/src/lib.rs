@@ -9,6 +9,7 @@
 //! loop (`event_loop.rs`); one function handles each. There are no threads and no locks.
 
 mod address;
+mod awaited;
 mod beside;
 mod engine;
 mod event_loop;

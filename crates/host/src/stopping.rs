@@ -1,12 +1,14 @@
 //! Bringing a running command to its end: signals to what runs, step by step, until
 //! everything that was part of it is gone.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use rustix::process::Signal;
 use trl_protocol::fault::Fault;
 use trl_protocol::wire::FromHost;
 
+use crate::awaited::Awaited;
 use crate::exec::escalation::Step;
 use crate::exec::{Exec, Phase, Stopping, Why};
 use crate::host::{Host, Stage};
@@ -60,13 +62,17 @@ impl Host {
         let shell = self.shell.as_ref().map(|shell| shell.pid);
         let Some(running) = self.execs.get_mut(&number).and_then(Exec::running_mut) else { return };
         if let (Some(stopping), Some(shell)) = (&mut running.stopping, shell) {
+            if stopping.awaited.as_mut().is_some_and(|awaited| !awaited.are_gone()) {
+                return;
+            }
             for stray in stopping.seen.strays(shell) {
                 tree::signal(&stray, Signal::KILL);
                 stopping.doomed.push(stray);
             }
             stopping.doomed.retain(tree::is_alive);
             if !stopping.doomed.is_empty() && !stopping.escalation.is_exhausted() {
-                stopping.watched = stopping.doomed.iter().filter_map(tree::watch).collect();
+                // Without a descriptor for it, the next look is when the time for it comes.
+                stopping.awaited = Awaited::new(stopping.doomed.clone()).ok();
                 return;
             }
         }
@@ -96,8 +102,10 @@ impl Host {
         });
         let strays = shell.map(|shell| stopping.seen.strays(shell)).unwrap_or_default();
         job.extend(strays);
-        stopping.doomed.retain(|process| !job.contains(process));
+        let again: BTreeSet<(i32, u64)> = job.iter().map(|process| (process.pid, process.started)).collect();
+        stopping.doomed.retain(|process| !again.contains(&(process.pid, process.started)));
         stopping.doomed.append(&mut job);
+        stopping.awaited = None;
         let (step, grace) = stopping.escalation.next();
         stopping.next = Instant::now() + grace;
         if let (Some(shell), false) = (shell, waning) {

@@ -5,6 +5,7 @@
 //! So what lives beside the command is noted before anything is signalled; what
 //! shows up in its place afterwards is a stray, and ends with the command.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -19,14 +20,14 @@ const SILENT: Duration = Duration::from_millis(200);
 /// Everything below the shell when a stop began. What is part of the command is
 /// signalled step by step; the others are left alone, if they stay what they were.
 #[derive(Debug, Default)]
-pub(crate) struct Seen(Vec<One>);
+pub(crate) struct Seen(BTreeMap<(i32, u64), Found>);
 
-#[derive(Debug)]
-struct One {
-    process: Process,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Program,
     /// Forked from the shell, and nothing else yet: it may be about to become the
     /// program that the shell would have waited for.
-    unborn: bool,
+    Fork,
 }
 
 /// A stop whose command is over, until the shell has shown that it goes on.
@@ -40,9 +41,12 @@ impl Seen {
     pub(crate) fn now(shell: Pid, job: &[Process]) -> Seen {
         let shell = shell.as_raw_nonzero().get();
         let image = image(shell);
-        let all = tree::descendants(shell).into_iter().map(|process| One {
-            unborn: process.parent == shell && !job.contains(&process) && self::image(process.pid) == image,
-            process,
+        let job: BTreeSet<(i32, u64)> = job.iter().map(identity).collect();
+        let all = tree::descendants(shell).into_iter().map(|process| {
+            let is_fork = process.parent == shell
+                && !job.contains(&identity(&process))
+                && self::image(process.pid) == image;
+            (identity(&process), if is_fork { Found::Fork } else { Found::Program })
         });
         Seen(all.collect())
     }
@@ -51,27 +55,30 @@ impl Seen {
     pub(crate) fn strays(&self, shell: Pid) -> Vec<Process> {
         let shell = shell.as_raw_nonzero().get();
         let image = image(shell);
-        let is_stray = |process: &Process| match self.0.iter().find(|one| is_same(&one.process, process)) {
-            Some(one) => one.unborn && self::image(process.pid) != image,
+        let is_stray = |process: &Process| match self.0.get(&identity(process)) {
+            Some(Found::Fork) => self::image(process.pid) != image,
+            Some(Found::Program) => false,
             None => process.parent == shell,
         };
         with_descendants(tree::descendants(shell), is_stray)
     }
 }
 
-fn is_same(one: &Process, other: &Process) -> bool {
-    (one.pid, one.started) == (other.pid, other.started)
+fn identity(process: &Process) -> (i32, u64) {
+    (process.pid, process.started)
 }
 
 /// Those chosen and all below them. Parents come before children, so one pass finds every level.
 fn with_descendants(all: Vec<Process>, chosen: impl Fn(&Process) -> bool) -> Vec<Process> {
-    let mut found: Vec<Process> = Vec::new();
-    for process in all.into_iter().filter(|process| !process.zombie) {
-        if found.iter().any(|parent| parent.pid == process.parent) || chosen(&process) {
-            found.push(process);
+    let mut pids = BTreeSet::new();
+    let is_one = |process: &Process| {
+        let is_one = pids.contains(&process.parent) || chosen(process);
+        if is_one {
+            pids.insert(process.pid);
         }
-    }
-    found
+        is_one
+    };
+    all.into_iter().filter(|process| !process.zombie).filter(is_one).collect()
 }
 
 /// A program's words, by which a fork of the shell is told from what it becomes.

@@ -4,11 +4,14 @@
 //! process is signalled through a pidfd that was checked after it was opened: a pid
 //! that was reaped and reused in between is never hit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::OwnedFd;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// A storm that is not stopped after so many looks loses what was stopped of it, and is looked at again.
+const MOST_PASSES: u32 = 50;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
@@ -40,15 +43,16 @@ fn read_stat(stat: &str) -> Option<Process> {
 
 /// Whether nothing is below `root`, not even one that is dead and not waited for.
 pub fn is_childless(root: i32) -> bool {
-    children(root).is_empty()
+    children(root, program("self").as_deref()).is_empty()
 }
 
 /// Everything below `root`, parents before children.
 pub fn descendants(root: i32) -> Vec<Process> {
+    let own = program("self");
     let (mut found, mut queue) = (Vec::new(), vec![root]);
     let mut seen = BTreeSet::from([root]);
     while let Some(parent) = queue.pop() {
-        for child in children(parent) {
+        for child in children(parent, own.as_deref()) {
             if seen.insert(child) {
                 queue.push(child);
                 found.extend(look(child));
@@ -60,17 +64,19 @@ pub fn descendants(root: i32) -> Vec<Process> {
 
 /// Without daemons that were started on demand from inside the session: they are not the
 /// session's, and the sessions that they have made are not either.
-fn children(pid: i32) -> Vec<i32> {
-    all_children(pid).into_iter().filter(|child| !is_daemon(*child)).collect()
+fn children(pid: i32, own: Option<&str>) -> Vec<i32> {
+    all_children(pid).into_iter().filter(|child| !is_daemon(*child, own)).collect()
 }
 
-fn is_daemon(pid: i32) -> bool {
-    let program = |pid: &str| {
-        let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?.into_os_string().into_string().ok()?;
-        // A program that was replaced by a newer one meanwhile.
-        Some(path.trim_end_matches(" (deleted)").to_owned())
-    };
-    let own = program(&pid.to_string()).is_some_and(|path| program("self") == Some(path));
+/// The path of a process's program.
+fn program(pid: &str) -> Option<String> {
+    let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?.into_os_string().into_string().ok()?;
+    // A program that was replaced by a newer one meanwhile.
+    Some(path.trim_end_matches(" (deleted)").to_owned())
+}
+
+fn is_daemon(pid: i32, own: Option<&str>) -> bool {
+    let own = own.is_some() && program(&pid.to_string()).as_deref() == own;
     let words = || fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     own && [&b"serve"[..], b"--detached"]
         .iter()
@@ -125,22 +131,41 @@ pub fn watch(process: &Process) -> Option<OwnedFd> {
 /// listed is stopped first, until nobody is left who could fork. Children of one that
 /// dies by itself meanwhile may be missed: to be called again when one has ended.
 pub fn kill_all(root: i32) {
-    let mut stopped = BTreeSet::new();
-    loop {
-        let running: Vec<Process> = descendants(root)
-            .into_iter()
-            .filter(|p| !p.zombie && !stopped.contains(&(p.pid, p.started)))
-            .collect();
-        if running.is_empty() {
+    let own_groups: BTreeSet<i32> =
+        [root, std::process::id() as i32].into_iter().filter_map(look).map(|process| process.group).collect();
+    let (mut groups, mut stopped) = (BTreeSet::new(), BTreeMap::new());
+    for _ in 0..MOST_PASSES {
+        let mut is_new = false;
+        for process in descendants(root).into_iter().filter(|process| !process.zombie) {
+            if !own_groups.contains(&process.group) {
+                let first = groups.insert(process.group);
+                if first {
+                    signal_group(process.group, Signal::STOP);
+                }
+                is_new |= first;
+            } else if stopped.insert((process.pid, process.started), process).is_none() {
+                signal(&process, Signal::STOP);
+                is_new = true;
+            }
+        }
+        if !is_new {
             break;
         }
-        for process in running {
-            signal(&process, Signal::STOP);
-            stopped.insert((process.pid, process.started));
-        }
     }
-    for process in descendants(root) {
-        signal(&process, Signal::KILL);
+    for group in groups {
+        signal_group(group, Signal::KILL);
+    }
+    for process in stopped.values() {
+        signal(process, Signal::KILL);
+    }
+}
+
+/// A group as a whole: no member escapes by forking meanwhile, which the kernel makes sure of. Its
+/// number belongs to nobody else for as long as it has a member.
+fn signal_group(group: i32, signal: Signal) {
+    if let Some(group) = Pid::from_raw(group) {
+        // Gone in the meantime is what was wanted.
+        rustix::process::kill_process_group(group, signal).ok();
     }
 }
 

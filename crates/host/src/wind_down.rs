@@ -6,13 +6,13 @@
 //! traps. Then KILL for whatever is left, until there is nothing below the host any
 //! more. The host is a subreaper, so there is nowhere to hide.
 
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use trl_protocol::fault::{Code, Fault};
 use trl_protocol::wire::FromHost;
 
+use crate::awaited::Awaited;
 use crate::exec::Requester;
 use crate::host::{Host, Stage};
 use crate::tree;
@@ -29,8 +29,8 @@ pub(crate) struct Ending {
     pub(crate) next: Instant,
     give_up: Instant,
     forced: bool,
-    /// Processes whose end is awaited; readable when they are gone.
-    pub(crate) watched: Vec<OwnedFd>,
+    /// Everything that lived when it was last looked.
+    pub(crate) awaited: Option<Awaited>,
     shell_told: bool,
 }
 
@@ -62,7 +62,7 @@ impl Host {
             next: if force { now } else { now + GRACE },
             give_up: now + GRACE + GIVE_UP,
             forced: force,
-            watched: Vec::new(),
+            awaited: None,
             shell_told: false,
         });
         self.close_listener();
@@ -102,10 +102,13 @@ impl Host {
 
     /// The grace is over.
     pub(crate) fn press_on(&mut self) {
+        let begun = Instant::now();
         tree::kill_all(std::process::id() as i32);
         let now = Instant::now();
         if let Some(ending) = &mut self.ending {
-            ending.next = now + AGAIN;
+            ending.awaited = None;
+            // Looking takes longer the more there are; they need the time to end themselves.
+            ending.next = now + AGAIN.max(4 * (now - begun));
             ending.forced = true;
             if now > ending.give_up {
                 ending
@@ -114,15 +117,22 @@ impl Host {
                 self.say_goodbye();
             }
         }
+        self.go_on_winding_down();
     }
 
     /// Over as soon as nothing below the host is alive.
     pub(crate) fn go_on_winding_down(&mut self) {
         let shell = self.shell_pid();
         let Some(ending) = self.ending.as_mut().filter(|_| !self.over) else { return };
+        if ending.awaited.as_mut().is_some_and(|awaited| !awaited.are_gone()) {
+            return;
+        }
         let alive: Vec<_> =
             tree::descendants(std::process::id() as i32).into_iter().filter(|p| !p.zombie).collect();
-        ending.watched = alive.iter().filter_map(tree::watch).collect();
+        let (shells, others): (Vec<_>, Vec<_>) =
+            alive.iter().copied().partition(|process| Some(process.pid as u32) == shell);
+        // Without a descriptor for it, the next look is when the time for it comes.
+        ending.awaited = Awaited::new(if others.is_empty() { shells } else { others }).ok();
         if alive.is_empty() {
             self.stage = Stage::Dead;
             self.say_goodbye();

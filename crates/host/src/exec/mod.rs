@@ -11,6 +11,7 @@ use trl_protocol::exec::{ExecInfo, ExecState, FinishedFields, Outcome, Stream};
 use trl_protocol::ids::{ExecId, SessionId};
 use trl_protocol::wire::RunSpec;
 
+use crate::awaited::Awaited;
 use crate::shell::Held;
 use crate::strays::Seen;
 use crate::terminal::{Quiet, Tty};
@@ -75,15 +76,15 @@ pub struct Running {
 }
 
 #[derive(Debug)]
-pub struct Stopping {
+pub(crate) struct Stopping {
     pub why: Why,
     pub escalation: Escalation,
     pub next: Instant,
     pub seen: Seen,
     /// Everything that was part of the command when it was stopped.
     pub doomed: Vec<Process>,
-    /// Readable when one of them is gone.
-    pub watched: Vec<OwnedFd>,
+    /// Those of them whose end is awaited.
+    pub awaited: Option<Awaited>,
 }
 
 impl Stopping {
@@ -94,7 +95,7 @@ impl Stopping {
             next: Instant::now(),
             seen,
             doomed: Vec::new(),
-            watched: Vec::new(),
+            awaited: None,
         }
     }
 }
