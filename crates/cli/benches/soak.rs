@@ -13,7 +13,7 @@
     reason = "a soak prints its result, and reports by failing"
 )]
 
-#[path = "../tests/load/crowd.rs"]
+#[path = "../tests/faults/load/crowd.rs"]
 mod crowd;
 
 use std::path::Path;

@@ -1,5 +1,7 @@
 //! An MCP client by hand: a line out, lines in, and nothing hidden.
 
+#![expect(clippy::expect_used, clippy::panic, reason = "what the tests share is test code too")]
+
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 

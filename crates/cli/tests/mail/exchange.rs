@@ -257,7 +257,7 @@ fn waiting_for_a_reply_outlives_the_daemon() {
 /// Two of the recorded pairs; all of them are held against the library itself.
 #[test]
 fn envelopes_are_put_together_and_taken_apart() {
-    let vectors = include_str!("../../mail/tests/fixtures/envelope-vectors.json");
+    let vectors = include_str!("../../../mail/tests/fixtures/envelope-vectors.json");
     let vectors: Value = serde_json::from_str(vectors).unwrap();
     let daemon = Daemon::builder(trl_testkit::trl!()).prepare();
     for row in &vectors["encode"].as_array().unwrap()[..2] {

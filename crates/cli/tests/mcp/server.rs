@@ -1,15 +1,8 @@
 //! `trl mcp`: what an agent sees, and what is left when it is gone.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "what the tests share is test code too"
-)]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "what the tests share is test code too")]
 
-pub(crate) mod client;
-
-use client::{Mcp, text};
+use super::client::{Mcp, text};
 use serde_json::{Value, json};
 use trl_testkit::process::{Signal, signal};
 use trl_testkit::{Daemon, GUARD, daemon, process, trl, wait_until};

@@ -22,7 +22,7 @@ impl Shifted {
     fn start() -> Shifted {
         let place = tempfile::tempdir().expect("a directory");
         let (library, shift) = (place.path().join("shifted.so"), place.path().join("shift"));
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clock/shifted.c");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/faults/clock/shifted.c");
         let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
         assert!(built.is_ok_and(|status| status.success()), "cc builds {source}");
         fs::write(&shift, 0_i64.to_ne_bytes()).expect("a file");

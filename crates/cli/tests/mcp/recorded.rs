@@ -10,7 +10,7 @@ use std::path::Path;
 use serde_json::Value;
 use trl_testkit::daemon;
 
-use crate::mcp::client::Mcp;
+use super::client::Mcp;
 
 fn replay(name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/mcp/recorded-{name}.txt"));

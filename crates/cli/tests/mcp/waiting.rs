@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use serde_json::json;
 use trl_testkit::daemon;
 
-use crate::mcp::client::{Mcp, text};
+use super::client::{Mcp, text};
 
 #[test]
 fn wait_comes_back_when_the_log_says_so_and_shows_what_is_new() {

@@ -1,0 +1,18 @@
+//! Commands: their text, input, output, order, deadlines, cancellation, and waiting for them.
+
+mod background;
+mod cancel;
+mod cli_run;
+mod deadlines;
+mod flood;
+mod one_command_only;
+mod output;
+mod ps_wait;
+mod races;
+mod repeated_runs;
+mod sizes_and_bytes;
+mod stdin;
+mod streaming;
+mod syntax;
+mod turns;
+mod wait;

@@ -1,0 +1,10 @@
+//! Failures around the program: killed daemons and hosts, full disks, missing processes, clock jumps, load.
+
+mod adoption;
+mod clock;
+mod host_machine;
+mod load;
+mod lost_session;
+mod no_processes;
+mod rough_world;
+mod storms;

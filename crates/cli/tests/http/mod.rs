@@ -1,0 +1,7 @@
+//! The HTTP transport: access, streams, TLS, its documentation and its metrics.
+
+mod access;
+mod docs;
+mod metrics;
+mod streams;
+mod tls;

@@ -1,0 +1,7 @@
+//! The MCP server, as raw messages and with official clients.
+
+mod client;
+mod clients;
+mod recorded;
+mod server;
+mod waiting;

@@ -1,0 +1,11 @@
+//! Sessions: creation, state, what a replaced shell gets back, and what users may do to a shell.
+
+mod connection_bound;
+mod hostile;
+mod invisible;
+mod large_state;
+mod lifecycle;
+mod long_life;
+mod restore;
+mod shell_death;
+mod state;
