@@ -5,9 +5,9 @@
 //! itself is that terminal.
 
 use trl_client::{Client, Conversation, Error};
-use trl_mail::presence::{Processes as _, SystemProcesses};
 use trl_protocol::agent::{UseParams, Used};
 use trl_protocol::{Code, SessionId};
+use trl_sys::process;
 
 use crate::failure::{Failure, Result};
 
@@ -92,7 +92,7 @@ pub(crate) fn inside() -> Option<SessionId> {
 /// This terminal: a name that stays while it is open, and the process that it lives by.
 fn here() -> (String, u32) {
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
-    let living = |pid: u32| SystemProcesses.start_of(pid).map(|start| (pid, start));
+    let living = |pid: u32| process::start_time(pid).map(|start| (pid, start));
     let us = (std::process::id(), 0);
     let (pid, start) = [leader(), parent].into_iter().flatten().find_map(living).unwrap_or(us);
     let name = match inside() {
@@ -106,9 +106,7 @@ fn here() -> (String, u32) {
 /// 0 instead of a pid; rustix takes that answer for impossible, so it is read where 0 may stand.
 #[cfg(target_os = "linux")]
 fn leader() -> Option<u32> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    let fields = stat.get(stat.rfind(')')? + 1..)?;
-    fields.split_ascii_whitespace().nth(3)?.parse().ok().filter(|pid| *pid != 0)
+    u32::try_from(process::own_stat()?.session).ok().filter(|pid| *pid != 0)
 }
 
 #[cfg(not(target_os = "linux"))]

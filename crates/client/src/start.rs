@@ -4,16 +4,15 @@
 //! ends. The one whose turn it is looks again before it starts anything, so there is
 //! one daemon however many ask at once. The child's stdout says when it listens.
 
-use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, OFlags};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
+use trl_sys::lock::LockFile;
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};
@@ -44,7 +43,7 @@ pub(crate) async fn connect(socket: &Path, start: &Start) -> Result<Connection> 
     Ok(connection)
 }
 
-async fn take_turn(start: &Start) -> Result<File> {
+async fn take_turn(start: &Start) -> Result<LockFile> {
     let path = start.lock.clone();
     let locked = tokio::task::spawn_blocking(move || lock(&path)).await;
     locked.map_err(io::Error::other).and_then(|locked| locked).map_err(|error| Error::NotStarted {
@@ -53,9 +52,9 @@ async fn take_turn(start: &Start) -> Result<File> {
     })
 }
 
-fn lock(path: &Path) -> io::Result<File> {
+fn lock(path: &Path) -> io::Result<LockFile> {
     if let Some(dir) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        trl_sys::private::create_dir(dir)?;
         // In a directory of somebody else's the file could be anything.
         if dir.metadata()?.uid() != rustix::process::geteuid().as_raw() {
             return Err(io::Error::new(
@@ -64,14 +63,8 @@ fn lock(path: &Path) -> io::Result<File> {
             ));
         }
     }
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(OFlags::NOFOLLOW.bits() as i32)
-        .open(path)?;
-    rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+    let file = LockFile::open(path)?;
+    file.lock()?;
     Ok(file)
 }
 

@@ -3,15 +3,14 @@
 //! A child has what its parent has open until it runs a program of its own. If the holder is
 //! killed at that very moment, its lock outlives it by as long; who comes next waits for that.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io;
+use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, OFlags, flock};
-use rustix::process::Pid;
 use tokio::time::Instant;
+use trl_sys::lock::LockFile;
+use trl_sys::process::is_dead;
 
 /// How long a daemon that ends may take with its sessions.
 const PATIENCE: Duration = Duration::from_secs(25);
@@ -31,8 +30,7 @@ pub(crate) enum LockError {
 /// Held until dropped; the file goes with it.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    path: PathBuf,
-    file: File,
+    file: LockFile,
     /// Whoever had it last did not get to remove it.
     pub(crate) was_left: bool,
 }
@@ -42,7 +40,7 @@ impl Lock {
     pub(crate) async fn take(path: &Path) -> Result<Lock, LockError> {
         let begun = Instant::now();
         let held = loop {
-            match Lock::try_take(path, FlockOperation::NonBlockingLockExclusive) {
+            match Lock::try_take(path, LockFile::try_lock) {
                 Err(LockError::Held { pid, ending: true }) => break LockError::Held { pid, ending: true },
                 Err(LockError::Held { pid: Some(pid), .. }) if is_dead(pid) && begun.elapsed() < PATIENCE => {
                     tokio::time::sleep(LOOK_AGAIN).await;
@@ -51,99 +49,66 @@ impl Lock {
             }
         };
         let path = path.to_owned();
-        let waiting =
-            tokio::task::spawn_blocking(move || Lock::try_take(&path, FlockOperation::LockExclusive));
+        let waiting = tokio::task::spawn_blocking(move || {
+            Lock::try_take(&path, |file: &LockFile| file.lock().map(|()| true))
+        });
         match tokio::time::timeout(PATIENCE, waiting).await {
             Ok(Ok(taken)) => taken,
             Ok(Err(_)) | Err(_) => Err(held),
         }
     }
 
-    fn try_take(path: &Path, how: FlockOperation) -> Result<Lock, LockError> {
+    fn try_take(path: &Path, lock: impl Fn(&LockFile) -> io::Result<bool>) -> Result<Lock, LockError> {
         loop {
-            let mut file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .custom_flags(OFlags::NOFOLLOW.bits() as i32)
-                .open(path)?;
-            match flock(&file, how) {
-                Ok(()) => {}
-                Err(rustix::io::Errno::WOULDBLOCK) => return Err(held(&mut file)?),
-                Err(error) => return Err(LockError::Io(error.into())),
+            let file = LockFile::open(path)?;
+            if !lock(&file)? {
+                return Err(held(&file)?);
             }
             // Its last holder may have removed it between our open and our lock.
-            if is_at(&file, path)? {
-                let was_left = file.metadata()?.len() > 0;
-                let lock = Lock { path: path.to_owned(), file, was_left };
-                lock.say(&std::process::id().to_string())?;
-                return Ok(lock);
+            if file.is_in_place()? {
+                let was_left = !file.note()?.is_empty();
+                file.write_note(&std::process::id().to_string())?;
+                return Ok(Lock { file, was_left });
             }
         }
     }
 
     /// Whether the file that others look at is still the one that is held.
     pub(crate) fn is_there(&self) -> bool {
-        is_at(&self.file, &self.path).unwrap_or(false)
+        self.file.is_in_place().unwrap_or(false)
     }
 
     /// Tells who comes next that waiting is worth while.
     pub(crate) fn announce_end(&self) {
-        if let Err(error) = self.say(&format!("{} {ENDING}", std::process::id())) {
-            tracing::warn!(path = %self.path.display(), %error, "a lock file could not be written");
+        if let Err(error) = self.file.write_note(&format!("{} {ENDING}", std::process::id())) {
+            tracing::warn!(path = %self.file.path().display(), %error, "a lock file could not be written");
         }
-    }
-
-    fn say(&self, text: &str) -> io::Result<()> {
-        self.file.set_len(0)?;
-        self.file.write_all_at(format!("{text}\n").as_bytes(), 0)
     }
 }
 
-fn held(file: &mut File) -> io::Result<LockError> {
-    let mut text = String::new();
-    file.read_to_string(&mut text)?;
+fn held(file: &LockFile) -> io::Result<LockError> {
+    let text = file.note()?;
     let mut words = text.split_whitespace();
     let pid = words.next().and_then(|word| word.parse().ok());
     Ok(LockError::Held { pid, ending: words.next() == Some(ENDING) })
 }
 
-/// Nobody, or one that has ended and that nobody has asked for its status yet.
-pub(crate) fn is_dead(pid: u32) -> bool {
-    let Some(known) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
-    if rustix::process::test_kill_process(known) == Err(rustix::io::Errno::SRCH) {
-        return true;
-    }
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name before it may have brackets of its own.
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    matches!(state, Some('Z' | 'X'))
-}
-
 impl Drop for Lock {
     fn drop(&mut self) {
         if self.is_there()
-            && let Err(error) = fs::remove_file(&self.path)
+            && let Err(error) = fs::remove_file(self.file.path())
         {
-            tracing::warn!(path = %self.path.display(), %error, "a lock file could not be removed");
+            tracing::warn!(path = %self.file.path().display(), %error, "a lock file could not be removed");
         }
-    }
-}
-
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    let held = file.metadata()?;
-    match path.symlink_metadata() {
-        Ok(there) => Ok((held.dev(), held.ino()) == (there.dev(), there.ino())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rustix::process::{WaitId, WaitIdOptions};
+    use std::fs::File;
+
+    use rustix::fs::{FlockOperation, flock};
+    use rustix::process::{Pid, WaitId, WaitIdOptions};
 
     use super::*;
 

@@ -6,7 +6,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,7 +144,7 @@ fn prepare_directory(path: &Path) -> Result<(), SocketError> {
         _ => Path::new("."),
     };
     let failed = |error| SocketError::Io { path: dir.to_owned(), error };
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+    trl_sys::private::create_dir(dir).map_err(failed)?;
     let meta = dir.metadata().map_err(failed)?;
     let me = rustix::process::geteuid().as_raw();
     let is_trusted = meta.uid() == me || meta.uid() == 0;

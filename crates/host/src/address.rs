@@ -1,8 +1,6 @@
 //! Where daemons find this host: its socket, made again when somebody has removed it.
 
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
@@ -17,7 +15,7 @@ impl Host {
         }
         if let Some(dir) = path.parent() {
             // If it cannot be made, it cannot be listened there either.
-            DirBuilder::new().recursive(true).mode(0o700).create(dir).ok();
+            trl_sys::private::create_dir(dir).ok();
         }
         if let Ok(listener) = listen(&self.spec.socket) {
             self.listener = Some(listener);

@@ -6,7 +6,6 @@
 //! shows up in its place afterwards is a stray, and ends with the command.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
@@ -83,7 +82,7 @@ fn with_descendants(all: Vec<Process>, chosen: impl Fn(&Process) -> bool) -> Vec
 
 /// A program's words, by which a fork of the shell is told from what it becomes.
 fn image(pid: i32) -> Option<Vec<u8>> {
-    fs::read(format!("/proc/{pid}/cmdline")).ok()
+    trl_sys::process::command_line(pid)
 }
 
 impl Host {
@@ -125,7 +124,8 @@ mod tests {
 
     #[test]
     fn what_is_below_a_stray_is_one_too() {
-        let process = |pid, parent| Process { pid, parent, group: pid, started: 1, zombie: false };
+        let process =
+            |pid, parent| Process { pid, parent, group: pid, session: pid, started: 1, zombie: false };
         let all = vec![process(2, 1), process(3, 1), process(4, 3), process(5, 4), process(6, 2)];
         let strays = with_descendants(all, |process| process.pid == 3);
         assert_eq!(strays.iter().map(|process| process.pid).collect::<Vec<_>>(), [3, 4, 5]);

@@ -5,50 +5,26 @@
 //! that was reaped and reused in between is never hit.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, Signal};
+use trl_sys::pidfd::ProcessHandle;
+use trl_sys::process;
 
 /// A storm that is not stopped after so many looks loses what was stopped of it, and is looked at again.
 const MOST_PASSES: u32 = 50;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Process {
-    pub pid: i32,
-    pub parent: i32,
-    pub group: i32,
-    pub started: u64,
-    pub zombie: bool,
-}
-
-/// `/proc/<pid>/stat`; None if it is gone.
-pub fn look(pid: i32) -> Option<Process> {
-    read_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-}
-
-/// The name in parentheses may hold anything, a `)` too: the last one ends it.
-fn read_stat(stat: &str) -> Option<Process> {
-    let pid = stat.split(' ').next()?.parse().ok()?;
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let fields: Vec<&str> = rest.split(' ').collect();
-    Some(Process {
-        pid,
-        zombie: matches!(*fields.first()?, "Z" | "X"),
-        parent: fields.get(1)?.parse().ok()?,
-        group: fields.get(2)?.parse().ok()?,
-        started: fields.get(19)?.parse().ok()?,
-    })
-}
+pub use trl_sys::process::{ProcessStat as Process, stat as look};
 
 /// Whether nothing is below `root`, not even one that is dead and not waited for.
 pub fn is_childless(root: i32) -> bool {
-    children(root, program("self").as_deref()).is_empty()
+    children(root, process::program("self").as_deref()).is_empty()
 }
 
 /// Everything below `root`, parents before children.
 pub fn descendants(root: i32) -> Vec<Process> {
-    let own = program("self");
+    let own = process::program("self");
     let (mut found, mut queue) = (Vec::new(), vec![root]);
     let mut seen = BTreeSet::from([root]);
     while let Some(parent) = queue.pop() {
@@ -64,33 +40,14 @@ pub fn descendants(root: i32) -> Vec<Process> {
 
 /// Without daemons that were started on demand from inside the session: they are not the
 /// session's, and the sessions that they have made are not either.
-fn children(pid: i32, own: Option<&str>) -> Vec<i32> {
-    all_children(pid).into_iter().filter(|child| !is_daemon(*child, own)).collect()
+fn children(pid: i32, own: Option<&Path>) -> Vec<i32> {
+    process::children(pid).into_iter().filter(|child| !is_daemon(*child, own)).collect()
 }
 
-/// The path of a process's program.
-fn program(pid: &str) -> Option<String> {
-    let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?.into_os_string().into_string().ok()?;
-    // A program that was replaced by a newer one meanwhile.
-    Some(path.trim_end_matches(" (deleted)").to_owned())
-}
-
-fn is_daemon(pid: i32, own: Option<&str>) -> bool {
-    let own = own.is_some() && program(&pid.to_string()).as_deref() == own;
-    let words = || fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    own && [&b"serve"[..], b"--detached"]
-        .iter()
-        .all(|word| words().split(|&byte| byte == 0).any(|w| w == *word))
-}
-
-fn all_children(pid: i32) -> Vec<i32> {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let lists = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists
-        .flat_map(|list| {
-            list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>()
-        })
-        .collect()
+fn is_daemon(pid: i32, own: Option<&Path>) -> bool {
+    own.is_some()
+        && process::program(pid).as_deref() == own
+        && [&b"serve"[..], b"--detached"].iter().all(|word| process::has_argument(pid, word))
 }
 
 /// Members of a process group below `root`, with everything below them.
@@ -108,11 +65,9 @@ pub fn job(root: i32, group: i32) -> Vec<Process> {
 
 /// Signals that very process, or nobody.
 pub fn signal(process: &Process, signal: Signal) {
-    let Some(pid) = Pid::from_raw(process.pid) else { return };
-    let Ok(fd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    let Some(handle) = ProcessHandle::open(process.pid) else { return };
     if look(process.pid).is_some_and(|now| now.started == process.started) {
-        // Dead in the meantime is what was wanted.
-        pidfd_send_signal(&fd, signal).ok();
+        handle.signal(signal);
     }
 }
 
@@ -123,8 +78,8 @@ pub fn is_alive(process: &Process) -> bool {
 
 /// A descriptor that becomes readable when that very process ends; None if it has.
 pub fn watch(process: &Process) -> Option<OwnedFd> {
-    let fd = pidfd_open(Pid::from_raw(process.pid)?, PidfdFlags::empty()).ok()?;
-    is_alive(process).then_some(fd)
+    let handle = ProcessHandle::open(process.pid)?;
+    is_alive(process).then(|| handle.into())
 }
 
 /// Ends everything below `root` at once. A storm that forks faster than it can be
@@ -183,12 +138,6 @@ pub fn signal_name(number: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_with_parentheses_does_not_confuse() {
-        let process = read_stat("42 (a) b (c) S 7 8 9 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12345 0 0").unwrap();
-        assert_eq!((process.pid, process.parent, process.group, process.started), (42, 7, 8, 12345));
-    }
 
     #[test]
     fn this_process_sees_its_own_child() {

@@ -12,7 +12,6 @@
 
 mod log;
 mod moment;
-mod private;
 mod record;
 pub mod recover;
 mod session_file;
@@ -101,7 +100,7 @@ enum Kept {
 
 impl Journal {
     pub fn open(dir: &Path, caps: Caps) -> io::Result<Journal> {
-        private::create_dir(dir)?;
+        trl_sys::private::create_dir(dir)?;
         Ok(Journal { dir: dir.to_owned(), log: Log::open(dir)?, caps, spare: SPARE_BYTES })
     }
 

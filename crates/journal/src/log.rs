@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 use trl_protocol::exec::Stream;
 
-use crate::private;
 use crate::record::{HEADER, Kind, Record};
 
 const SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
@@ -83,7 +82,7 @@ impl Log {
     fn next_segment(&mut self) -> io::Result<()> {
         let next = self.current + 1;
         // The directory may have been removed by someone's clean-up.
-        private::create_dir(&self.dir)?;
+        trl_sys::private::create_dir(&self.dir)?;
         let file = OpenOptions::new()
             .create(true)
             .truncate(true)

@@ -1,6 +1,6 @@
 //! When something was written, such that its age is right whatever the machine's clock does.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,12 +15,10 @@ pub struct Moment {
 
 impl Moment {
     pub fn now() -> Moment {
-        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Moment {
-            boot: boot.trim().to_owned(),
-            since_boot_ms: since_boot().as_millis() as u64,
-            clock_ms: clock.as_millis() as u64,
+            boot: trl_sys::clock::boot_id(),
+            since_boot_ms: trl_sys::clock::since_boot().as_millis() as u64,
+            clock_ms: trl_sys::clock::unix_ms(),
         }
     }
 
@@ -34,14 +32,6 @@ impl Moment {
         };
         Duration::from_millis(ms)
     }
-}
-
-fn since_boot() -> Duration {
-    #[cfg(target_os = "linux")]
-    let clock = rustix::time::ClockId::Boottime;
-    #[cfg(not(target_os = "linux"))]
-    let clock = rustix::time::ClockId::Monotonic;
-    Duration::try_from(rustix::time::clock_gettime(clock)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ impl<State> SessionFile<State> {
 impl<State: Serialize> SessionFile<State> {
     /// Replaces the file in `dir`; a reader sees the old one or the new one.
     pub fn write(&self, dir: &Path) -> io::Result<()> {
-        crate::private::create_dir(dir)?;
+        trl_sys::private::create_dir(dir)?;
         let fresh = dir.join("session.json.new");
         let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
         let text = serde_json::to_vec(self).map_err(io::Error::other)?;

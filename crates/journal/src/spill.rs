@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-use crate::{Caps, private};
+use crate::Caps;
 
 #[derive(Debug)]
 pub(crate) struct Spill {
@@ -20,7 +20,7 @@ pub(crate) struct Spill {
 impl Spill {
     pub(crate) fn create(path: PathBuf, from: u64, caps: Caps) -> io::Result<Spill> {
         if let Some(dir) = path.parent() {
-            private::create_dir(dir)?;
+            trl_sys::private::create_dir(dir)?;
         }
         let file =
             OpenOptions::new().create(true).truncate(true).read(true).write(true).mode(0o600).open(&path)?;

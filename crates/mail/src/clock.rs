@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// Milliseconds since 1970.
@@ -14,9 +13,7 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now_ms(&self) -> i64 {
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+        i64::try_from(trl_sys::clock::unix_ms()).unwrap_or(i64::MAX)
     }
 }
 

@@ -1,76 +1,46 @@
 //! One owner: a kernel lock on the state directory.
 //!
-//! The kernel drops the lock when its holder dies, however it dies, so there is
-//! nothing to steal and no window for two owners. A child that the dead holder was just
-//! starting has the lock too, until it runs its program: that moment is waited for.
+//! The kernel releases the lock when its holder ends, so there is nothing to steal and no moment with
+//! two owners. A child process that the holder was just starting shares the lock until it runs its
+//! program; if the holder is dead, that short time is waited for.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
+use trl_sys::lock::LockFile;
+use trl_sys::process;
 
 use crate::error::MailError;
-use crate::presence::{Processes, SystemProcesses};
 
-/// How long a child may take to run its program, on a machine that is out of breath.
+/// How long a child may take to run its program, on a heavily loaded machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub struct OwnerLock {
-    _file: File,
+    _file: LockFile,
 }
 
 impl OwnerLock {
-    /// Makes the directory private if it is not there; refuses if someone holds it.
+    /// Makes the directory private if it is not there; refuses if another process holds the lock.
     pub fn take(dir: &Path) -> Result<OwnerLock, MailError> {
         private_dir(dir)?;
         let path = dir.join("mail.lock");
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(MailError::io(format!("cannot open {}", path.display())))?;
+        let file = LockFile::open(&path).map_err(MailError::io(format!("cannot open {}", path.display())))?;
         let begun = Instant::now();
-        loop {
-            let holder = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => break,
-                Err(rustix::io::Errno::WOULDBLOCK) => holder(&mut file),
-                Err(error) => {
-                    return Err(MailError::Io { what: "cannot lock the mail".into(), source: error.into() });
-                }
-            };
-            let is_dead = holder.is_some_and(|pid| SystemProcesses.start_of(pid).is_none());
-            if !is_dead || begun.elapsed() > PATIENCE {
+        while !file.try_lock().map_err(MailError::io("cannot lock the mail"))? {
+            let holder: Option<u32> = file.note().ok().and_then(|note| note.parse().ok());
+            if !holder.is_some_and(process::is_dead) || begun.elapsed() > PATIENCE {
                 let who = holder.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
                 return Err(MailError::owned(path, who));
             }
             std::thread::park_timeout(Duration::from_millis(1));
         }
-        let note = |error| MailError::io("cannot note who holds the mail")(error);
-        file.set_len(0).map_err(note)?;
-        file.seek(SeekFrom::Start(0)).map_err(note)?;
-        writeln!(file, "{}", std::process::id()).map_err(note)?;
+        let noted = file.write_note(&std::process::id().to_string());
+        noted.map_err(MailError::io("cannot note who holds the mail"))?;
         Ok(OwnerLock { _file: file })
     }
 }
 
-fn holder(file: &mut File) -> Option<u32> {
-    let mut text = String::new();
-    file.seek(SeekFrom::Start(0)).ok()?;
-    file.take(32).read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
-}
-
 pub(crate) fn private_dir(dir: &Path) -> Result<(), MailError> {
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(MailError::io(format!("cannot make {}", dir.display())))
+    trl_sys::private::create_dir(dir).map_err(MailError::io(format!("cannot make {}", dir.display())))
 }

@@ -38,22 +38,8 @@ pub fn is_live(sign: &Sign, connected: bool, now_ms: i64, fresh_ms: i64, process
 pub struct SystemProcesses;
 
 impl Processes for SystemProcesses {
-    #[cfg(target_os = "linux")]
     fn start_of(&self, pid: u32) -> Option<u64> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name in parentheses may hold anything; the last `)` ends it.
-        let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
-        let state = fields.next()?;
-        if state == "Z" || state == "X" {
-            return None;
-        }
-        fields.nth(18)?.parse().ok()
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn start_of(&self, pid: u32) -> Option<u64> {
-        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
-        rustix::process::test_kill_process(pid).ok().map(|()| 0)
+        trl_sys::process::start_time(pid)
     }
 }
 

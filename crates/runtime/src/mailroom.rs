@@ -13,9 +13,9 @@ use trl_mail::steps::Steps;
 use trl_mail::{Mail, MailConfig, MailError};
 use trl_protocol::Fault;
 use trl_protocol::agent::Mode;
+use trl_sys::private::make_private;
 
 use crate::aside::aside;
-use crate::private_dir::make_private;
 
 /// A daemon that nobody asks about mail has no store, no thread and no lock.
 #[derive(Debug)]

@@ -4,12 +4,12 @@
 //! killed as well: everything that carries the session's id in its environment.
 
 use std::collections::HashSet;
-use std::fs;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use rustix::process::Signal;
 use trl_protocol::SessionId;
+use trl_sys::pidfd::ProcessHandle;
+use trl_sys::process;
 
 use crate::aside::aside;
 
@@ -37,42 +37,33 @@ fn end_blocking(sessions: &[SessionId]) -> usize {
     let sessions: HashSet<String> = sessions.iter().map(SessionId::to_string).collect();
     let mut ended = 0;
     for _ in 0..ROUNDS {
-        let found: Vec<_> = all_pids().filter_map(|pid| handle_of(pid, &sessions)).collect();
+        let found: Vec<_> = process::all_others().filter_map(|pid| handle_of(pid, &sessions)).collect();
         if found.is_empty() {
             break;
         }
         ended += found.len();
         for handle in &found {
-            // Dead in the meantime is what was wanted.
-            pidfd_send_signal(handle, Signal::KILL).ok();
+            handle.signal(Signal::KILL);
         }
         for handle in &found {
-            let patience = Timespec::try_from(PATIENCE).unwrap_or_default();
-            poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&patience)).ok();
+            handle.wait(Some(PATIENCE));
         }
     }
     ended
 }
 
-fn all_pids() -> impl Iterator<Item = i32> {
-    let me = getpid().as_raw_nonzero().get();
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(move |pid| *pid != me)
-}
-
 /// A handle on the process if it is one of these sessions'. Looked at after the handle was
 /// taken, so that it is the very process that was looked at.
-fn handle_of(pid: i32, sessions: &HashSet<String>) -> Option<std::os::fd::OwnedFd> {
-    if !belongs(&fs::read(format!("/proc/{pid}/environ")).ok()?, sessions) {
+fn handle_of(pid: i32, sessions: &HashSet<String>) -> Option<ProcessHandle> {
+    if !belongs(&process::environment(pid)?, sessions) {
         return None;
     }
-    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     // A daemon that was started on demand from inside is not the session's.
-    if words.split(|&byte| byte == 0).any(|word| word == b"--detached") {
+    if process::has_argument(pid, b"--detached") {
         return None;
     }
-    let handle = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-    belongs(&fs::read(format!("/proc/{pid}/environ")).ok()?, sessions).then_some(handle)
+    let handle = ProcessHandle::open(pid)?;
+    belongs(&process::environment(pid)?, sessions).then_some(handle)
 }
 
 fn belongs(environment: &[u8], sessions: &HashSet<String>) -> bool {

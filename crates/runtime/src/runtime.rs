@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use trl_protocol::exec::CancelParams;
 use trl_protocol::session::{DestroyParams, SessionInfo};
 use trl_protocol::{Code, Fault, SessionId};
+use trl_sys::private::{DirError, make_private};
 
 use crate::bonds::{Bond, Bonds};
 use crate::caller::Caller;
@@ -20,7 +21,6 @@ use crate::host_process::HostProcess;
 use crate::link::{End, GreetError, Greeted, Greeting, Line, Link};
 use crate::mailroom::Mailroom;
 use crate::metrics::Counters;
-use crate::private_dir::{DirError, make_private};
 use crate::registry::Registry;
 use crate::session::{Places, Session};
 use crate::standby::Standby;

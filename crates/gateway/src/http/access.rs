@@ -4,18 +4,19 @@
 //! the daemon's user can read, one a line: `NAME SCOPE TOKEN`.
 
 use std::fmt;
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 
 use trl_protocol::{Code, Fault, Request};
+use trl_sys::private::read_secret;
 
 use super::scope::Scope;
 
 /// A token shorter than this can be guessed.
 const SHORT: usize = 16;
+/// Longest file of tokens, in bytes.
+const MAX_FILE: u64 = 1024 * 1024;
 /// The name of the token that is set without a file.
 const ONLY: &str = "default";
 
@@ -78,8 +79,8 @@ impl Tokens {
         }
         if let Some(path) = file {
             let failed = |problem: String| TokenError::File { path: path.to_owned(), problem };
-            check_private(path).map_err(failed)?;
-            let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+            let mut text = String::new();
+            read_secret(path, MAX_FILE, &mut text).map_err(|error| failed(error.to_string()))?;
             tokens.read(&text).map_err(|(line, problem)| TokenError::Line {
                 path: path.to_owned(),
                 line,
@@ -148,24 +149,10 @@ fn check_secret(secret: &str) -> Result<(), &'static str> {
     }
 }
 
-fn check_private(path: &Path) -> Result<(), String> {
-    let meta = fs::metadata(path).map_err(|error| error.to_string())?;
-    let me = rustix::process::geteuid().as_raw();
-    if !meta.is_file() {
-        return Err("is no file".to_owned());
-    }
-    if meta.uid() != me && meta.uid() != 0 {
-        return Err(format!("belongs to user {}, not to {me}", meta.uid()));
-    }
-    match meta.mode() & 0o777 {
-        mode if mode & 0o077 == 0 => Ok(()),
-        mode => Err(format!("others can read it (mode {mode:04o}); `chmod 600` closes it")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     fn read(text: &str) -> Result<Tokens, (usize, String)> {

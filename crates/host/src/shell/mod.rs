@@ -19,7 +19,7 @@ mod zsh;
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -242,33 +242,27 @@ impl Held {
 
 /// Where another process of this user can open what `fd` refers to.
 pub fn path_of(fd: &impl AsFd) -> String {
-    format!("/proc/{}/fd/{}", std::process::id(), fd.as_fd().as_raw_fd())
+    trl_sys::process::path_of_descriptor(fd)
 }
 
 /// `/proc/<pid>/status` knows the umask without asking the shell.
 pub fn umask_of(pid: Pid) -> Option<String> {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Umask:")).map(|mask| mask.trim().to_owned())
+    trl_sys::process::status_field(pid.as_raw_nonzero(), "Umask")
 }
 
 /// Whether a process may write files as large as a state can be (`ulimit -f`).
 pub fn may_write(pid: Pid) -> bool {
-    let limits =
-        std::fs::read_to_string(format!("/proc/{}/limits", pid.as_raw_nonzero())).unwrap_or_default();
-    let limit = limits.lines().find_map(|line| line.strip_prefix("Max file size"));
-    let most = limit.and_then(|rest| rest.split_whitespace().next()).and_then(|most| most.parse().ok());
-    most.is_none_or(|most: u64| most >= 2 * snapshot::MAX_VARIABLES as u64)
+    let most = trl_sys::process::soft_limit(pid.as_raw_nonzero(), "Max file size");
+    most.is_none_or(|most| most >= 2 * snapshot::MAX_VARIABLES as u64)
 }
 
 /// How much memory of its own a process has, in bytes.
 pub fn memory_of(pid: Pid) -> u64 {
-    let sizes = std::fs::read_to_string(format!("/proc/{}/statm", pid.as_raw_nonzero())).unwrap_or_default();
-    let pages: u64 = sizes.split(' ').nth(5).and_then(|data| data.parse().ok()).unwrap_or(0);
-    pages * rustix::param::page_size() as u64
+    trl_sys::process::data_bytes(pid.as_raw_nonzero())
 }
 
 /// The directory that a process is in, when it does not tell.
 pub fn cwd_of(pid: Pid) -> Option<String> {
-    let link = std::fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero())).ok()?;
+    let link = trl_sys::process::working_dir(pid.as_raw_nonzero())?;
     Some(text::of(link.as_os_str().as_encoded_bytes()).into_owned())
 }

@@ -180,8 +180,8 @@ pub(crate) fn open_database(path: &Path) -> rusqlite::Result<Connection> {
 
 /// SQLite gives its journal files the mode of the database, so the mode must be right first.
 fn private_file(path: &Path) {
-    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-    let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    use std::os::unix::fs::PermissionsExt;
+    let made = trl_sys::private::file_options().write(true).create_new(true).open(path);
     if made.is_err() {
         let narrowed = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600));
         if let Err(error) = narrowed {

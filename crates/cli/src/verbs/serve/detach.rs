@@ -66,23 +66,11 @@ pub(super) fn is_served(socket: &Path) -> bool {
 
 /// Waits until the process has ended, or the time is over.
 pub(super) fn wait_for_exit(pid: Option<u32>, most: Duration) {
-    let timeout = rustix::event::Timespec::try_from(most).ok();
-    let handle = pid.and_then(process_handle);
-    let mut watched: Vec<rustix::event::PollFd<'_>> = handle
-        .iter()
-        .map(|handle| rustix::event::PollFd::new(handle, rustix::event::PollFlags::IN))
-        .collect();
-    // An interrupted wait is only a shorter one.
-    let _ = rustix::event::poll(&mut watched, timeout.as_ref());
-}
-
-#[cfg(target_os = "linux")]
-fn process_handle(pid: u32) -> Option<rustix::fd::OwnedFd> {
-    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw)?;
-    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn process_handle(_pid: u32) -> Option<rustix::fd::OwnedFd> {
-    None
+    match pid.and_then(trl_sys::pidfd::ProcessHandle::open) {
+        Some(process) => {
+            process.wait(Some(most));
+        }
+        // Without a handle on it, only the time can be waited for.
+        None => std::thread::park_timeout(most),
+    }
 }

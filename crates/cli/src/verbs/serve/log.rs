@@ -1,8 +1,7 @@
 //! The daemon's log: to stderr, or to a file. Never to stdout, which is a transport.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, IsTerminal as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use tracing_subscriber::EnvFilter;
@@ -39,12 +38,12 @@ pub(super) fn start(settings: &Settings, detached: bool) -> Result<()> {
 
 fn open(path: &Path) -> io::Result<File> {
     if let Some(dir) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        trl_sys::private::create_dir(dir)?;
     }
     if path.metadata().is_ok_and(|meta| meta.is_file() && meta.len() > MAX_LOG) {
         let mut older = path.as_os_str().to_owned();
         older.push(".1");
         std::fs::rename(path, older)?;
     }
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+    trl_sys::private::file_options().append(true).create(true).open(path)
 }

@@ -1,8 +1,6 @@
 //! Key files: a seed with a word about whose it is, readable by its owner only.
 
-use std::fs::OpenOptions;
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use nkeys::KeyPair;
@@ -12,7 +10,7 @@ use super::secret_file::BadSecret;
 
 /// A new file; never over an old one.
 pub(crate) fn write(path: &Path, about: &str, seed: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = trl_sys::private::file_options().write(true).create_new(true).open(path)?;
     writeln!(file, "# {about}")?;
     writeln!(file, "{seed}")?;
     file.sync_all()

@@ -1,7 +1,7 @@
 //! What `trl relay init` keeps in a directory: keys, one file each, and the broker's config made of them.
 
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::access::User;
@@ -35,7 +35,7 @@ impl Kit {
     pub fn open(dir: &Path) -> Result<Kit, BadKit> {
         let agents = dir.join("agents");
         for dir in [dir, &agents] {
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(at(dir))?;
+            trl_sys::private::create_dir(dir).map_err(at(dir))?;
             std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700)).map_err(at(dir))?;
         }
         let admin = keys::find_or_make(&dir.join("admin.nk"), "the relay's administrator")?;

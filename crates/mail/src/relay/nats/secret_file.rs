@@ -1,10 +1,8 @@
 //! Secrets are read from files that nobody else can read, and from nowhere else.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use trl_sys::private::{SecretError, read_secret};
 use zeroize::Zeroizing;
 
 /// No credential is longer.
@@ -27,26 +25,17 @@ pub enum BadSecret {
     Content { path: PathBuf },
 }
 
-/// The file's text, if the file is private. What is checked is what is read.
+/// The file's text, if the file is private.
 pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, BadSecret> {
-    let io = |source| BadSecret::Io { path: path.to_owned(), source };
-    // Without waiting: a pipe would keep us until somebody writes to it.
-    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let mut file = File::options().read(true).custom_flags(flags).open(path).map_err(io)?;
-    let meta = file.metadata().map_err(io)?;
-    if !meta.is_file() || meta.len() > MAX_BYTES {
-        return Err(BadSecret::Shape { path: path.to_owned() });
-    }
-    let mode = meta.mode() & 0o7777;
-    if mode & 0o077 != 0 {
-        return Err(BadSecret::Open { path: path.to_owned(), mode });
-    }
-    if meta.uid() != rustix::process::geteuid().as_raw() {
-        return Err(BadSecret::Foreign { path: path.to_owned(), owner: meta.uid() });
-    }
+    let path_buf = || path.to_owned();
     let mut text = Zeroizing::new(String::new());
-    file.read_to_string(&mut text).map_err(io)?;
-    Ok(text)
+    match read_secret(path, MAX_BYTES, &mut text) {
+        Ok(()) => Ok(text),
+        Err(SecretError::Io(source)) => Err(BadSecret::Io { path: path_buf(), source }),
+        Err(SecretError::Shape { .. }) => Err(BadSecret::Shape { path: path_buf() }),
+        Err(SecretError::Open { mode }) => Err(BadSecret::Open { path: path_buf(), mode }),
+        Err(SecretError::Foreign { owner, .. }) => Err(BadSecret::Foreign { path: path_buf(), owner }),
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 //! would know that it is there.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -160,7 +159,7 @@ async fn make(runtime: Arc<Inner>, plan: Plan, reservation: Reservation) -> Resu
     let spec = plan.into_spec(&runtime, id, &places)?;
     // Somebody may have removed the directories above meanwhile.
     for dir in [Some(&*places.state_dir), places.socket.parent()].into_iter().flatten() {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| {
+        trl_sys::private::create_dir(dir).map_err(|error| {
             let what = format!("the directory {} is gone and cannot be made again", dir.display());
             let fault = Fault::refused_for_now(what, &error);
             let remedy = "make it, or what it lies in, or start the daemon with another (TRL_HOME)";

@@ -7,7 +7,6 @@ use trl_protocol::system::Stats;
 
 use crate::ops::session::list;
 use crate::runtime::Inner;
-use crate::usage;
 
 pub(crate) async fn perform(runtime: &Arc<Inner>) -> Stats {
     let sessions = list::living(runtime).await;
@@ -15,8 +14,8 @@ pub(crate) async fn perform(runtime: &Arc<Inner>) -> Stats {
         active_sessions: runtime.registry.count(),
         total_commands_run: runtime.commands.load(Ordering::Relaxed),
         uptime_s: runtime.started.elapsed().as_secs_f64(),
-        memory_rss_bytes: usage::memory_rss_bytes(),
-        open_fds: usage::open_fds(),
+        memory_rss_bytes: trl_sys::process::resident_bytes("self"),
+        open_fds: trl_sys::process::open_descriptors(),
         running_commands: sessions.iter().filter(|session| session.running.is_some()).count(),
         connections: runtime.connections(),
     }
