@@ -31,6 +31,9 @@ pub(crate) struct Guest {
     number: u32,
     heard: Mutex<HashMap<ExecId, [u64; 2]>>,
     pub(crate) identity: AsyncMutex<Option<crate::letters::Identity>>,
+    /// Where the inbox is read: messages that were handed out and not acknowledged belong to a
+    /// connection, so it is always the same one.
+    pub(crate) inbox: AsyncMutex<Option<Held>>,
 }
 
 /// The session of calls that name none.
@@ -65,6 +68,7 @@ impl Guest {
             number: getrandom::u32().unwrap_or_else(|_| std::process::id()),
             heard: Mutex::default(),
             identity: AsyncMutex::default(),
+            inbox: AsyncMutex::default(),
         }
     }
 

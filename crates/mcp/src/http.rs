@@ -83,9 +83,21 @@ impl Head<'_> {
 
     /// `?tools=…` chooses a profile for this client.
     pub(crate) fn profile(&self) -> Option<Profile> {
-        let query = self.0.uri.query()?;
-        let asked = query.split('&').find_map(|pair| pair.strip_prefix("tools="))?;
-        asked.replace("%2C", ",").parse().ok()
+        self.query("tools")?.replace("%2C", ",").parse().ok()
+    }
+
+    /// `?structured=1` asks for fields beside the text, `?structured=0` for text alone.
+    pub(crate) fn structured(&self) -> Option<bool> {
+        match self.query("structured")? {
+            "1" | "true" | "yes" => Some(true),
+            "0" | "false" | "no" => Some(false),
+            _ => None,
+        }
+    }
+
+    fn query(&self, name: &str) -> Option<&str> {
+        let pairs = self.0.uri.query()?.split('&');
+        pairs.filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 }
 

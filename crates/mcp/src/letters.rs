@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use trl_client::{Conversation, Held};
 use trl_protocol::agent::{CallerParams, Token, UseParams, Used};
-use trl_protocol::mail::Message;
+use trl_protocol::mail::{Inbox, InboxParams, Message};
 use trl_protocol::{Code, Fault};
 
 use crate::fault;
@@ -44,6 +44,10 @@ impl Guest {
         // The one before lets go of its label first: it may be wished for again.
         if let Some(before) = identity.take() {
             self.release(before).await;
+            // What it was handed and did not acknowledge waits for whoever is this session next.
+            if let Ok(mut inbox) = self.inbox.try_lock() {
+                *inbox = None;
+            }
         }
         let mut conversation = self.client.conversation().await.map_err(fault::of)?;
         let used: Used = conversation
@@ -77,6 +81,20 @@ impl Guest {
         }
         let agent = asked.or(self.settings.agent.as_deref());
         Ok(self.take_on(&mut identity, agent, None).await?.token)
+    }
+
+    /// Looks into the inbox. If this is cancelled or fails, the connection is gone, and what was
+    /// handed out on it waits for the next look.
+    pub(crate) async fn read_mail(&self, params: InboxParams, asked: Option<&str>) -> Result<Inbox, Fault> {
+        let params = InboxParams { as_token: Some(self.token(asked).await?), ..params };
+        let mut held = self.inbox.lock().await;
+        let mut conversation = match held.take().filter(Held::is_open) {
+            Some(open) => open.resume(&self.client),
+            None => self.client.conversation().await.map_err(fault::of)?,
+        };
+        let inbox = conversation.request("mail.inbox", params).await.map_err(fault::of)?;
+        *held = Some(conversation.pause());
+        Ok(inbox)
     }
 
     /// Asks something of the mail as the agent that the client is.

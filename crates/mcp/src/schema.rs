@@ -12,13 +12,15 @@ use serde_json::{Value, json};
 
 pub(crate) fn of_arguments<T: JsonSchema>() -> Arc<JsonObject> {
     let generator = settings().into_generator();
-    Arc::new(object(generator.into_root_schema_for::<T>(), &NOISE))
+    Arc::new(object(generator.into_root_schema_for::<T>().to_value(), &NOISE))
 }
 
-/// Of what a tool answers: its result, or why there is none.
+/// Of what a tool answers: its result, or why there is none. [`without_nulls`] makes a result agree with it.
 pub(crate) fn of_answer<T: JsonSchema>() -> Arc<JsonObject> {
     let generator = settings().for_serialize().into_generator();
-    let mut schema = object(generator.into_root_schema_for::<T>(), &NOISE_IN_ANSWERS);
+    let mut root = generator.into_root_schema_for::<T>().to_value();
+    require_only_what_is_never_null(&mut root);
+    let mut schema = object(root, &NOISE_IN_ANSWERS);
     let required = schema.remove("required").unwrap_or_else(|| json!([]));
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         properties.insert("error".to_owned(), json!({"type": "object"}));
@@ -37,8 +39,50 @@ fn settings() -> SchemaSettings {
 const NOISE: [&str; 4] = ["title", "format", "default", "minimum"];
 const NOISE_IN_ANSWERS: [&str; 5] = ["title", "format", "default", "minimum", "description"];
 
-fn object(schema: schemars::Schema, noise: &[&str]) -> JsonObject {
-    let mut value = schema.to_value();
+/// A field that would be `null` is left out, as the schemas say.
+pub(crate) fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .into_iter()
+            .filter(|(_, field)| !field.is_null())
+            .map(|(name, field)| (name, without_nulls(field)))
+            .collect(),
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        other => other,
+    }
+}
+
+/// Runs before `null` is removed from the types: afterwards nobody could tell which fields are optional.
+fn require_only_what_is_never_null(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            let optional: Vec<String> = match object.get("properties") {
+                Some(Value::Object(fields)) => fields
+                    .iter()
+                    .filter(|(_, field)| admits_null(field))
+                    .map(|(name, _)| name.clone())
+                    .collect(),
+                _ => Vec::new(),
+            };
+            if let Some(Value::Array(required)) = object.get_mut("required") {
+                required.retain(|name| !optional.iter().any(|optional| name == optional.as_str()));
+            }
+            object.values_mut().for_each(require_only_what_is_never_null);
+        }
+        Value::Array(items) => items.iter_mut().for_each(require_only_what_is_never_null),
+        _ => {}
+    }
+}
+
+fn admits_null(schema: &Value) -> bool {
+    let in_type = match &schema["type"] {
+        Value::Array(types) => types.iter().any(|kind| kind == "null"),
+        kind => kind == "null",
+    };
+    in_type || schema["anyOf"].as_array().is_some_and(|choices| choices.iter().any(admits_null))
+}
+
+fn object(mut value: Value, noise: &[&str]) -> JsonObject {
     shorten(&mut value, noise);
     let mut object = match value {
         Value::Object(object) => object,
@@ -123,6 +167,17 @@ mod tests {
                 "required": ["title"],
             })
         );
+    }
+
+    #[test]
+    fn what_an_answer_may_lack_is_not_required_and_left_out() {
+        let example = Example { title: "x".to_owned(), count: None, inner: None };
+        let schema = Value::Object((*of_answer::<Example>()).clone());
+        assert_eq!(schema["anyOf"][0], json!({"required": ["title"]}));
+        let inner = json!({"type": "object", "properties": {"at": {"type": "integer"}}, "required": ["at"]});
+        assert_eq!(schema["properties"]["inner"], inner);
+        let value = without_nulls(serde_json::to_value(example).unwrap());
+        assert_eq!(value, json!({"title": "x"}));
     }
 
     #[test]

@@ -57,6 +57,11 @@ impl Server {
         let asked = Head::of(&context.extensions).and_then(|head| head.profile());
         asked.unwrap_or_else(|| self.guest.settings.profile.clone())
     }
+
+    fn structured(&self, context: &RequestContext<RoleServer>) -> bool {
+        let asked = Head::of(&context.extensions).and_then(|head| head.structured());
+        asked.unwrap_or(self.guest.settings.structured)
+    }
 }
 
 impl ServerHandler for Server {
@@ -74,7 +79,10 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(toolbox::definitions(&self.profile(&context))))
+        Ok(ListToolsResult::with_all_items(toolbox::definitions(
+            &self.profile(&context),
+            self.structured(&context),
+        )))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -88,13 +96,15 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let profile = self.profile(&context);
         let Some(entry) = toolbox::offered(&profile).find(|entry| entry.tool.name == request.name) else {
-            return Ok(toolbox::refused(&toolbox::no_such_tool(&request.name, &profile)).into());
+            let fault = toolbox::no_such_tool(&request.name, &profile);
+            return Ok(toolbox::refused(&fault, self.structured(&context)).into());
         };
         let token = context.meta.get_progress_token();
         let call = Call {
             guest: self.guest_of(&context),
             ct: context.ct.clone(),
             teller: Teller::new(context.peer.clone(), token),
+            structured: self.structured(&context),
         };
         Ok((entry.call)(request.arguments.unwrap_or_default(), call).await.into())
     }

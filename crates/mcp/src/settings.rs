@@ -10,6 +10,9 @@ use crate::profile::Profile;
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub profile: Profile,
+    /// Results carry fields beside the text, and tools say which. For programs: clients that get
+    /// fields show them to the model instead of the text.
+    pub structured: bool,
     /// Where and with what environment sessions begin that are made for a client.
     pub birth: CreateParams,
     /// The agent that mail is read and sent as, unless a call names another.
@@ -32,6 +35,7 @@ impl Settings {
     pub fn new(version: &str) -> Settings {
         Settings {
             profile: Profile::default(),
+            structured: false,
             birth: CreateParams::default(),
             agent: None,
             label: None,

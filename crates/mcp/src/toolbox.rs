@@ -25,6 +25,8 @@ pub(crate) struct Call {
     pub(crate) guest: Arc<Guest>,
     pub(crate) ct: CancellationToken,
     pub(crate) teller: Teller,
+    /// The client wants fields beside the text.
+    pub(crate) structured: bool,
 }
 
 /// What a tool is like, for clients that ask before they let a model use it.
@@ -62,15 +64,20 @@ type Called = Pin<Box<dyn Future<Output = CallToolResult> + Send>>;
 pub(crate) struct Entry {
     needs: &'static [&'static str],
     pub(crate) tool: Tool,
+    answers: Arc<JsonObject>,
     pub(crate) call: fn(JsonObject, Call) -> Called,
 }
 
 impl Entry {
     pub(crate) fn of<S: Spec + 'static>() -> Entry {
         let tool = Tool::new(S::NAME, S::ABOUT, schema::of_arguments::<S::Args>())
-            .with_raw_output_schema(schema::of_answer::<S::Answer>())
             .with_annotations(annotations(S::HINTS, S::OPEN_WORLD));
-        Entry { needs: S::NEEDS, tool, call: |args, call| Box::pin(answer::<S>(args, call)) }
+        Entry {
+            needs: S::NEEDS,
+            tool,
+            answers: schema::of_answer::<S::Answer>(),
+            call: |args, call| Box::pin(answer::<S>(args, call)),
+        }
     }
 
     fn is_there(&self) -> bool {
@@ -92,6 +99,7 @@ fn annotations(hints: Hints, open_world: bool) -> ToolAnnotations {
 }
 
 async fn answer<S: Spec>(args: JsonObject, call: Call) -> CallToolResult {
+    let structured = call.structured;
     let answered = match serde_path_to_error::deserialize::<_, S::Args>(Value::Object(args)) {
         Ok(args) => S::call(args, call).await,
         Err(error) => Err(misread(S::NAME, &error)),
@@ -99,10 +107,12 @@ async fn answer<S: Spec>(args: JsonObject, call: Call) -> CallToolResult {
     match answered {
         Ok((text, answer)) => {
             let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
-            result.structured_content = serde_json::to_value(answer).ok();
+            if structured {
+                result.structured_content = serde_json::to_value(answer).ok().map(schema::without_nulls);
+            }
             result
         }
-        Err(fault) => refused(&fault),
+        Err(fault) => refused(&fault, structured),
     }
 }
 
@@ -113,10 +123,12 @@ fn misread(tool: &str, error: &serde_path_to_error::Error<serde_json::Error>) ->
 }
 
 /// A fault as a result: the model reads it and can do something about it.
-pub(crate) fn refused(fault: &Fault) -> CallToolResult {
+pub(crate) fn refused(fault: &Fault, structured: bool) -> CallToolResult {
     let mut result =
         CallToolResult::error(vec![ContentBlock::text(format!("{}: {}", fault.code, fault.message))]);
-    result.structured_content = Some(json!({ "error": fault }));
+    if structured {
+        result.structured_content = Some(schema::without_nulls(json!({ "error": fault })));
+    }
     result
 }
 
@@ -136,9 +148,13 @@ pub(crate) fn offered(profile: &Profile) -> impl Iterator<Item = &'static Entry>
     ALL.iter().filter(move |entry| entry.is_there() && profile.has(&entry.tool.name))
 }
 
-/// The tools of a profile as clients see them.
-pub fn definitions(profile: &Profile) -> Vec<Tool> {
-    offered(profile).map(|entry| entry.tool.clone()).collect()
+/// The tools of a profile as clients see them; `structured` adds what their results look like as fields.
+pub fn definitions(profile: &Profile, structured: bool) -> Vec<Tool> {
+    let defined = |entry: &'static Entry| match structured {
+        true => entry.tool.clone().with_raw_output_schema(Arc::clone(&entry.answers)),
+        false => entry.tool.clone(),
+    };
+    offered(profile).map(defined).collect()
 }
 
 /// What a client may ask for by name.
@@ -161,6 +177,6 @@ mod tests {
             ALL.iter().map(|entry| &entry.tool).filter(|tool| Profile::Default.has(&tool.name)).collect();
         assert_eq!(default.len(), 10);
         let count = bpe_openai::o200k_base().count(&serde_json::to_string(&default).unwrap());
-        assert!(count < 4000, "{count} tokens");
+        assert!(count <= 2200, "{count} tokens");
     }
 }

@@ -9,25 +9,26 @@ fn profile(name: &str) -> Profile {
 }
 
 fn tokens(profile: &Profile) -> usize {
-    let listed = serde_json::to_string(&definitions(profile)).expect("JSON");
+    let listed = serde_json::to_string(&definitions(profile, false)).expect("JSON");
     bpe_openai::o200k_base().count(&listed)
 }
 
 #[test]
 fn the_default_is_few_tools_and_few_tokens() {
-    let tools = definitions(&Profile::Default);
+    let tools = definitions(&Profile::Default, false);
+    assert!(tools.iter().all(|tool| tool.output_schema.is_none()));
     assert!(tools.len() <= 10, "{} tools", tools.len());
     let count = tokens(&Profile::Default);
-    assert!(count < 4000, "{count} tokens");
+    assert!(count <= 2200, "{count} tokens");
     for smaller in ["minimal", "terminal", "mail"] {
-        assert!(tokens(&profile(smaller)) < 4000, "{smaller}");
+        assert!(tokens(&profile(smaller)) <= 2200, "{smaller}");
     }
     assert!(tokens(&profile("minimal")) < count && count < tokens(&profile("full")));
 }
 
 #[test]
 fn every_tool_says_what_it_is() {
-    for tool in definitions(&Profile::Full) {
+    for tool in definitions(&Profile::Full, true) {
         let name = &tool.name;
         assert!(tool.description.as_ref().is_some_and(|text| text.len() > 20), "{name}");
         assert_eq!(tool.input_schema["type"], "object", "{name}");
@@ -44,7 +45,7 @@ fn every_tool_says_what_it_is() {
 #[test]
 fn annotations_are_what_the_tools_do() {
     let hints = |name: &str| {
-        let tools = definitions(&Profile::Full);
+        let tools = definitions(&Profile::Full, false);
         let tool = tools.into_iter().find(|tool| tool.name == name).expect("the tool");
         let hints = tool.annotations.expect("annotations");
         (hints.read_only_hint == Some(true), hints.destructive_hint == Some(true), hints.idempotent_hint)

@@ -53,6 +53,7 @@ keys! {
     ExitIdle, "TRL_EXIT_IDLE_SEC", Some("exit_idle_sec"), Inside, "the daemon ends when for this long it had no session, no client and no live agent; 0 is never; default 0";
     KeepSessions, "TRL_KEEP_SESSIONS", Some("keep_sessions"), Inside, "leave the sessions to the next daemon when this one is told to end; default no";
     McpTools, "TRL_MCP_TOOLS", Some("mcp_tools"), Inside, "tools that MCP clients are offered: `minimal`, `terminal`, `default`, `mail`, `full`, or names separated by commas";
+    McpStructured, "TRL_MCP_STRUCTURED", Some("mcp_structured"), Inside, "results for MCP clients also as fields, with output schemas; for programs, since models are then shown the fields instead of the text; default no";
     Relay, "TRL_RELAY", Some("relay"), Outside, "broker that carries mail between machines, `nats://HOST:4222` or `tls://HOST:4222`, several of a cluster with commas; default none";
     RelayCredentials, "TRL_RELAY_CREDENTIALS", Some("relay_credentials"), Outside, "key file (mode 0600) that speaks for this daemon's agents, or a directory with one for each: `ADDRESS.nk` or `ADDRESS.creds`";
     RelayCa, "TRL_RELAY_CA", Some("relay_ca"), Outside, "certificates (PEM) that the broker's is checked against; default the system's";

@@ -19,6 +19,9 @@ pub(crate) struct Args {
     /// Tools to offer: minimal, terminal, default, mail, full, or names separated by commas [env: TRL_MCP_TOOLS]
     #[arg(long, value_name = "SET")]
     tools: Option<Profile>,
+    /// Give results as fields too, with output schemas; for programs [env: TRL_MCP_STRUCTURED]
+    #[arg(long)]
+    structured: bool,
     /// The agent to send and read mail as [env: TRL_AGENT]
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
@@ -34,6 +37,7 @@ impl Args {
     fn settings(&self, context: &Context) -> trl_mcp::Settings {
         trl_mcp::Settings {
             profile: self.tools.clone().unwrap_or_else(|| context.settings.mcp_tools.clone()),
+            structured: self.structured || context.settings.mcp_structured,
             birth: target::creation(None, None),
             agent: self.agent.clone().or_else(|| identity::told(identity::AGENT)),
             harness_session_id: identity::told(HARNESS_SESSION),

@@ -2,29 +2,50 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "what the tests share is test code too")]
 
+use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 use trl_testkit::{Daemon, GUARD, process};
 
+use super::conforms::violation;
+
 pub struct Mcp {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     next_id: u64,
+    /// By tool, what its structured results look like; empty for a client that gets text alone.
+    schemas: HashMap<String, Value>,
     /// What came that was no answer to a call.
     pub notifications: Vec<Value>,
 }
 
 impl Mcp {
-    /// A client of this daemon that has said hello.
+    /// A program that is a client of this daemon: its results have fields, and each is held against its schema.
     pub fn of(daemon: &Daemon, args: &[&str]) -> Mcp {
+        let mut mcp = Mcp::reader(daemon, &[&["--structured"], args].concat());
+        mcp.learn_schemas();
+        mcp
+    }
+
+    /// A client as models have it: text alone.
+    pub fn reader(daemon: &Daemon, args: &[&str]) -> Mcp {
         let mut command = daemon.client();
         command.arg("mcp").args(args);
         let mut mcp = Mcp::start(command);
         mcp.hello("tester");
         mcp
+    }
+
+    pub fn learn_schemas(&mut self) {
+        let tools = self.request("tools/list", json!({}))["result"]["tools"].clone();
+        for tool in tools.as_array().expect("tools") {
+            let name = tool["name"].as_str().expect("a name").to_owned();
+            assert!(tool["outputSchema"].is_object(), "{name} has no output schema");
+            self.schemas.insert(name, tool["outputSchema"].clone());
+        }
     }
 
     pub fn start(mut command: Command) -> Mcp {
@@ -36,7 +57,7 @@ impl Mcp {
             .expect("trl mcp starts");
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
-        Mcp { child, stdin, stdout, next_id: 1, notifications: Vec::new() }
+        Mcp { child, stdin, stdout, next_id: 1, schemas: HashMap::new(), notifications: Vec::new() }
     }
 
     pub fn hello(&mut self, name: &str) -> Value {
@@ -92,11 +113,24 @@ impl Mcp {
         names.map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
     }
 
+    /// The result of a tool, whatever it is; one with fields conforms to the tool's schema.
+    #[track_caller]
+    pub fn result(&mut self, tool: &str, arguments: Value) -> Value {
+        let result =
+            self.request("tools/call", json!({"name": tool, "arguments": arguments}))["result"].clone();
+        match self.schemas.get(tool) {
+            Some(schema) => {
+                assert_eq!(violation(schema, &result["structuredContent"]), None, "{tool}: {result}")
+            }
+            None => {}
+        }
+        result
+    }
+
     /// The result of a tool that does what it is asked.
     #[track_caller]
     pub fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        let result =
-            self.request("tools/call", json!({"name": tool, "arguments": arguments}))["result"].clone();
+        let result = self.result(tool, arguments);
         assert_ne!(result["isError"], true, "{tool}: {result}");
         result
     }
@@ -110,13 +144,14 @@ impl Mcp {
     /// The fault's code of a tool that refuses.
     #[track_caller]
     pub fn refused(&mut self, tool: &str, arguments: Value) -> String {
-        let result =
-            self.request("tools/call", json!({"name": tool, "arguments": arguments}))["result"].clone();
+        let result = self.result(tool, arguments);
         assert_eq!(result["isError"], true, "{tool}: {result}");
-        let code = result["structuredContent"]["error"]["code"].as_str().expect("a code").to_owned();
         let text = result["content"][0]["text"].as_str().expect("a text");
-        assert!(text.starts_with(&code), "{text}");
-        code
+        let (code, _) = text.split_once(": ").expect("a code");
+        if !self.schemas.is_empty() {
+            assert_eq!(result["structuredContent"]["error"]["code"], code);
+        }
+        code.to_owned()
     }
 
     pub fn pid(&self) -> i32 {

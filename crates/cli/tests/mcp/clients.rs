@@ -44,16 +44,28 @@ fn succeeds(mut command: Command) -> Output {
 }
 
 fn conversation(daemon: &Daemon) -> Command {
+    script(daemon, "conversation.py")
+}
+
+fn script(daemon: &Daemon, name: &str) -> Command {
     let mut command = beside(daemon, "venv/bin/python");
-    command.arg("-I").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/conversation.py"));
+    command.arg("-I").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp").join(name));
     command
+}
+
+#[test]
+fn the_python_sdk_accepts_every_result_of_mail() {
+    let daemon = daemon!();
+    let mut command = script(&daemon, "mail.py");
+    command.arg(trl!());
+    succeeds(command);
 }
 
 #[test]
 fn the_python_sdk_over_stdio() {
     let daemon = daemon!();
     let mut command = conversation(&daemon);
-    command.arg("stdio").arg(trl!()).arg("mcp");
+    command.arg("stdio").arg(trl!()).args(["mcp", "--structured"]);
     succeeds(command);
 }
 
@@ -62,7 +74,7 @@ fn the_python_sdk_over_stdio_without_a_daemon() {
     let nowhere = Daemon::builder(trl!()).prepare();
     let mut command = conversation(&nowhere);
     // Sessions of one embedded runtime are nobody else's: sharing is for daemons.
-    command.arg("alone").arg(trl!()).args(["mcp", "--embedded"]);
+    command.arg("alone").arg(trl!()).args(["mcp", "--embedded", "--structured"]);
     succeeds(command);
     assert!(nowhere.processes().is_empty());
 }
@@ -71,7 +83,7 @@ fn the_python_sdk_over_stdio_without_a_daemon() {
 fn the_python_sdk_over_http() {
     let (daemon, http) = served();
     let mut command = conversation(&daemon);
-    command.arg("http").arg(format!("http://{}/mcp", http.address)).arg(http.token);
+    command.arg("http").arg(format!("http://{}/mcp?structured=1", http.address)).arg(http.token);
     succeeds(command);
 }
 
@@ -105,13 +117,13 @@ fn the_inspector_over_stdio() {
     let home = format!("TRL_HOME={}", daemon.home().display());
     let socket = format!("TRL_SOCKET_PATH={}", daemon.socket().display());
     let program = trl!().display().to_string();
-    inspect(&daemon, &["-e", &home, "-e", &socket, &program, "mcp"]);
+    inspect(&daemon, &["-e", &home, "-e", &socket, &program, "mcp", "--structured"]);
 }
 
 #[test]
 fn the_inspector_over_http() {
     let (daemon, http) = served();
-    let url = format!("http://{}/mcp", http.address);
+    let url = format!("http://{}/mcp?structured=1", http.address);
     let token = format!("Authorization: Bearer {}", http.token);
     inspect(&daemon, &[&url, "--transport", "http", "--header", &token]);
 }
@@ -156,7 +168,7 @@ fn a_client_of_http_that_falls_silent_is_gone() {
     headers.push(("Mcp-Session-Id", &session));
     let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
     assert_eq!(http.ask("POST", "/mcp", &headers, ready.as_bytes()).status, 202);
-    let called = http.ask("POST", "/mcp", &headers, call.as_bytes()).text();
+    let called = http.ask("POST", "/mcp?structured=1", &headers, call.as_bytes()).text();
     let result = called
         .lines()
         .filter_map(|line| line.strip_prefix("data:"))

@@ -2,6 +2,8 @@
 
 mod client;
 mod clients;
+mod conforms;
+mod mail;
 mod recorded;
 mod server;
 mod waiting;

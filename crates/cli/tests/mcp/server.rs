@@ -96,8 +96,7 @@ fn a_busy_session_says_with_what() {
     let daemon = daemon!();
     let mut mcp = Mcp::of(&daemon, &[]);
     let running = mcp.fields("run", json!({"command": "sleep 1000", "wait_s": 0.1}));
-    let params = json!({"name": "run", "arguments": {"command": "true", "wait_s": 0.1}});
-    let busy = mcp.request("tools/call", params)["result"].clone();
+    let busy = mcp.result("run", json!({"command": "true", "wait_s": 0.1}));
     assert_eq!(busy["structuredContent"]["error"]["code"], "SESSION_BUSY");
     assert!(text(&busy).contains(running["exec_id"].as_str().unwrap()), "{}", text(&busy));
     assert_eq!(mcp.fields("run", json!({"command": "echo free", "session": "other"}))["stdout"], "free\n");
@@ -334,9 +333,10 @@ impl Home {
 
     fn mcp(&self, args: &[&str]) -> Mcp {
         let mut command = self.0.command();
-        command.arg("mcp").args(args);
+        command.args(["mcp", "--structured"]).args(args);
         let mut mcp = Mcp::start(command);
         mcp.hello("tester");
+        mcp.learn_schemas();
         mcp
     }
 
@@ -380,7 +380,7 @@ fn embedded_runs_without_a_daemon_and_leaves_nothing() {
 fn requests_without_a_handshake_are_served_too() {
     let daemon = daemon!();
     let mut command = daemon.client();
-    command.arg("mcp");
+    command.args(["mcp", "--structured"]);
     let mut mcp = Mcp::start(command);
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -405,4 +405,19 @@ fn what_is_no_json_ends_nothing() {
     let unknown = mcp.request("no/such", json!({}));
     assert!(unknown["error"]["code"].is_i64(), "{unknown}");
     assert_eq!(mcp.fields("run", json!({"command": "echo on"}))["stdout"], "on\n");
+}
+
+#[test]
+fn a_model_is_given_text_and_nothing_else() {
+    let daemon = daemon!();
+    let mut mcp = Mcp::reader(&daemon, &["--tools", "full"]);
+    let listed = mcp.request("tools/list", json!({}))["result"]["tools"].clone();
+    assert!(listed.as_array().unwrap().iter().all(|tool| tool.get("outputSchema").is_none()), "{listed}");
+    let ran = mcp.call("run", json!({"command": "echo out; echo err >&2"}));
+    assert!(text(&ran).starts_with("out\n[stderr]\nerr\n[exit code 0, "), "{ran}");
+    let refused = mcp.result("output", json!({"exec_id": "e-00000000-1"}));
+    for result in [ran, refused] {
+        assert_eq!(result.get("structuredContent"), None, "{result}");
+    }
+    assert_eq!(mcp.refused("no-such-tool", json!({})), "METHOD_NOT_FOUND");
 }

@@ -145,6 +145,19 @@ impl Tx<'_> {
         self.env.config.steps.reach(Step::InboxAcked)
     }
 
+    /// A message of this session's inbox that it has answered; other ids mean nothing here.
+    pub(crate) fn acknowledge_answered(
+        &mut self,
+        session: &Session,
+        answered: Option<&str>,
+    ) -> Result<(), MailError> {
+        let Some(id) = answered else { return Ok(()) };
+        match self.delivery_of(session, id)? {
+            Some(mail_id) => self.mark_read(mail_id, &session.uuid),
+            None => Ok(()),
+        }
+    }
+
     fn delivery_of(&self, session: &Session, local_id: &str) -> Result<Option<i64>, MailError> {
         use rusqlite::OptionalExtension;
         Ok(self

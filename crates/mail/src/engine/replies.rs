@@ -82,7 +82,10 @@ impl Engine {
         let sent = self
             .tx(move |tx| {
                 let session = tx.caller(caller, params.as_token.as_deref())?;
+                let answered = params.in_reply_to.clone();
                 let (sent, _) = tx.send(&session, params)?;
+                // Whoever answers a message has read it.
+                tx.acknowledge_answered(&session, answered.as_deref())?;
                 Ok((sent, session))
             })
             .await?;

@@ -265,6 +265,7 @@ impl Daemon {
             stdio_mcp: None,
             http_mcp: http.is_some().then(|| trl_mcp::Settings {
                 profile: self.settings.mcp_tools.clone(),
+                structured: self.settings.mcp_structured,
                 silence: Some(self.settings.max_idle_s)
                     .filter(|idle| *idle > 0.0)
                     .and_then(|idle| Duration::try_from_secs_f64(idle).ok()),
