@@ -1,5 +1,7 @@
 //! Mail by the tools of `trl mcp`: what counts as read, and when.
 
+#![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
+
 use serde_json::{Value, json};
 use trl_testkit::{Daemon, daemon};
 
