@@ -118,11 +118,8 @@ impl Mcp {
     pub fn result(&mut self, tool: &str, arguments: Value) -> Value {
         let result =
             self.request("tools/call", json!({"name": tool, "arguments": arguments}))["result"].clone();
-        match self.schemas.get(tool) {
-            Some(schema) => {
-                assert_eq!(violation(schema, &result["structuredContent"]), None, "{tool}: {result}")
-            }
-            None => {}
+        if let Some(schema) = self.schemas.get(tool) {
+            assert_eq!(violation(schema, &result["structuredContent"]), None, "{tool}: {result}");
         }
         result
     }
