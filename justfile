@@ -13,6 +13,7 @@ lint:
 
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --workspace
+    cargo test --quiet --doc -p trl-protocol
 
 # Tests whose name contains FILTER
 tests FILTER="":

@@ -6,7 +6,7 @@
 
 use trl_client::{Client, Conversation, Error};
 use trl_protocol::agent::{UseParams, Used};
-use trl_protocol::{Code, SessionId};
+use trl_protocol::{Code, SessionId, methods};
 use trl_sys::process;
 
 use crate::failure::{Failure, Result};
@@ -59,7 +59,7 @@ impl Who {
             ..wishes
         };
         let mut line = client.conversation().await?;
-        let used = line.request("agent.use", params).await.map_err(explained)?;
+        let used = line.call::<methods::AgentUse>(&params).await.map_err(explained)?;
         Ok(Speaker { line, used })
     }
 }

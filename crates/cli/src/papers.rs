@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use trl_protocol::{Code, Request};
+use trl_protocol::{Code, METHODS, Method as _, MethodInfo, methods};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -13,8 +13,9 @@ fn paper(name: &str) -> String {
 #[test]
 fn every_method_and_every_code_is_described() {
     let text = paper("docs/protocol.md");
-    for method in Request::METHODS {
-        assert!(text.contains(&format!("### `{method}`")), "docs/protocol.md lacks {method}");
+    for method in METHODS {
+        let name = method.name;
+        assert!(text.contains(&format!("### `{name}`")), "docs/protocol.md lacks {name}");
     }
     for code in Code::ALL {
         let row = format!("| `{code}` | {} |", code.exit_status());
@@ -25,11 +26,12 @@ fn every_method_and_every_code_is_described() {
 #[test]
 fn every_param_and_every_event_is_described() {
     let text = paper("docs/protocol.md");
-    for (method, schema) in Request::schemas() {
+    for MethodInfo { name: method, params_schema, .. } in METHODS {
+        let schema = params_schema();
         let section = text.split(&format!("### `{method}`")).nth(1).unwrap_or_default();
         let section = section.split("\n### ").next().unwrap_or_default();
         // These three share their params; the first describes them.
-        if matches!(method, "exec.stream" | "exec.start") {
+        if [methods::ExecStream::NAME, methods::ExecStart::NAME].contains(method) {
             continue;
         }
         let params = schema.get("properties").and_then(|properties| properties.as_object()).cloned();

@@ -6,7 +6,7 @@ use trl_client::{Client, Error};
 use trl_protocol::exec::CancelParams;
 use trl_protocol::ids::is_env_name;
 use trl_protocol::session::{CreateParams, SessionInfo, SessionParams, SessionState};
-use trl_protocol::{Code, ExecId, SessionId};
+use trl_protocol::{Code, ExecId, SessionId, methods};
 
 use crate::failure::{Failure, Result};
 
@@ -46,7 +46,7 @@ pub(crate) fn creation(name: Option<&str>, shell: Option<&str>) -> CreateParams 
 
 /// A session for one command, to be ended after it.
 pub(crate) async fn throw_away(client: &Client, shell: Option<&str>) -> Result<SessionId> {
-    Ok(client.session_create(&creation(None, shell)).await?.session_id)
+    Ok(client.call::<methods::SessionCreate>(&creation(None, shell)).await?.session_id)
 }
 
 /// A session that commands can be sent to.
@@ -70,11 +70,13 @@ pub(crate) async fn find_or_make(client: &Client, named: &str, shell: Option<&st
     if let Some(info) = find(client, named).await? {
         let found = Found::checked(&info, shell)?;
         if info.state == SessionState::Lost {
-            client.session_restart(&SessionParams { session_id: info.session_id.to_string() }).await?;
+            client
+                .call::<methods::SessionRestart>(&SessionParams { session_id: info.session_id.to_string() })
+                .await?;
         }
         return Ok(found);
     }
-    match client.session_create(&creation(Some(named), shell)).await {
+    match client.call::<methods::SessionCreate>(&creation(Some(named), shell)).await {
         Ok(created) => Ok(Found { id: created.session_id, busy_with: None }),
         // Another client may have made it since we looked.
         Err(error) => match find(client, named).await {
@@ -87,7 +89,7 @@ pub(crate) async fn find_or_make(client: &Client, named: &str, shell: Option<&st
 /// `None` if nothing living has this name; an id that names nothing is an error.
 async fn find(client: &Client, named: &str) -> Result<Option<SessionInfo>> {
     let gone = |code| matches!(code, Code::SessionNotFound | Code::SessionTerminated);
-    match client.session_info(&SessionParams { session_id: named.to_owned() }).await {
+    match client.call::<methods::SessionInfo>(&SessionParams { session_id: named.to_owned() }).await {
         Ok(info) if info.state == SessionState::Terminated && !is_id(named) => Ok(None),
         Ok(info) => Ok(Some(info)),
         Err(Error::Fault(fault)) if gone(fault.code) && !is_id(named) => Ok(None),

@@ -9,16 +9,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::net::UnixStream;
-use trl_protocol::exec::{
-    AttachParams, CancelParams, Cancelled, ExecInfo, ExecList, ExecParams, ListParams, OutputParams,
-    OutputReply, RunParams, RunReply, Screen, ScreenParams, Started, WaitParams, Waited, WriteParams,
-    Written,
-};
-use trl_protocol::session::{
-    CreateParams, Created, DestroyParams, Destroyed, Restarted, SessionInfo, SessionList, SessionParams,
-};
-use trl_protocol::system::{NoParams, Pong, ShutdownParams, ShuttingDown, Stats, SystemInfo};
-use trl_protocol::{Code, session};
+use trl_protocol::exec::{AttachParams, RunParams};
+use trl_protocol::request::unknown_method;
+use trl_protocol::system::{ShutdownParams, ShuttingDown};
+use trl_protocol::{Code, METHODS, Method, MethodInfo, Retry, methods, session};
 
 use crate::connection::{Connection, Ended};
 use crate::conversation::Conversation;
@@ -33,26 +27,6 @@ use crate::view::SessionView;
 /// Tries for one call: a daemon that is being replaced costs one or two.
 const TRIES: usize = 4;
 const KEPT_IDLE: usize = 4;
-
-/// Asking these again when the answer was lost changes nothing.
-const REPEATABLE: &[&str] = &[
-    "session.list",
-    "session.info",
-    "exec.output",
-    "exec.list",
-    "exec.info",
-    "exec.wait",
-    "exec.screen",
-    "session.resize",
-    "system.ping",
-    "system.stats",
-    "system.info",
-    "agent.list",
-    "agent.sessions",
-];
-
-/// These carry a `run_id`, so that the command runs once however often it is asked for.
-const ONCE: &[&str] = &["exec.run", "exec.start"];
 
 /// How to a daemon.
 enum Way {
@@ -104,33 +78,31 @@ impl Client {
         }
     }
 
-    /// Asks one thing and waits for its one answer.
-    pub async fn call(&self, method: &str, params: impl Serialize) -> Result<Value> {
-        self.request(method, params).await
+    /// Calls a method and waits for its reply. A call whose connection is lost is sent again
+    /// where the registry allows it.
+    pub async fn call<M: Method>(&self, params: &M::Params) -> Result<M::Reply> {
+        let answer = self.answer(&M::INFO, params).await?;
+        serde_json::from_str(&answer).map_err(|error| unreadable(M::NAME, error))
     }
 
-    /// [`Client::call`] with a typed answer.
+    /// [`Client::call`] of a method that is known by its name only.
     pub async fn request<R: DeserializeOwned>(&self, method: &str, params: impl Serialize) -> Result<R> {
-        let unreadable = |error: serde_json::Error| Error::Unreadable {
-            method: method.to_owned(),
-            problem: error.to_string(),
-        };
-        let mut params = serde_json::to_value(params).map_err(unreadable)?;
+        let method = find(method)?;
+        let answer = self.answer(method, params).await?;
+        serde_json::from_str(&answer).map_err(|error| unreadable(method.name, error))
+    }
+
+    /// The `data` of the response.
+    async fn answer(&self, method: &MethodInfo, params: impl Serialize) -> Result<String> {
+        let name = method.name;
         let id = self.next_id();
-        if ONCE.contains(&method)
-            && let Some(params) = params.as_object_mut()
-        {
-            params.entry("run_id").or_insert_with(|| Value::from(id.clone()));
-        }
-        let repeatable = REPEATABLE.contains(&method)
-            || ["write_id", "run_id"].iter().any(|name| params.get(name).is_some());
-        let line = message::request(&id, method, params).map_err(unreadable)?;
+        let line = request_line(&id, method, params).map_err(|error| unreadable(name, error))?;
         for _ in 0..TRIES {
             let mut connection = self.take().await?;
-            match exchange(&mut connection, &id, &line, method).await {
+            match exchange(&mut connection, &id, &line, name).await {
                 Ok(Ok(answer)) => {
                     self.keep(connection);
-                    return serde_json::from_str(&answer).map_err(unreadable);
+                    return Ok(answer);
                 }
                 // Refused because it is on its way out, so nothing was done: the next daemon may do it.
                 Ok(Err(Error::Fault(fault))) if fault.code == Code::ShuttingDown && self.may_start() => {
@@ -141,17 +113,19 @@ impl Client {
                     return Err(error);
                 }
                 Err(Ended::Unread) => {}
-                Err(Ended::Closed) if repeatable => {}
-                Err(Ended::Closed) => break,
+                Err(Ended::Closed) => match method.rules.retry {
+                    Retry::Safe | Retry::ById(_) => {}
+                    Retry::Never => break,
+                },
             }
         }
-        Err(Error::Lost { method: method.to_owned() })
+        Err(Error::Lost { method: name })
     }
 
     /// Ends the daemon, and waits until it is gone: the next one may start then.
     pub async fn shutdown(&self, params: &ShutdownParams) -> Result<ShuttingDown> {
         let witness = self.open().await?;
-        let leaving: ShuttingDown = self.request("system.shutdown", params).await?;
+        let leaving = self.call::<methods::SystemShutdown>(params).await?;
         let process = exit::Watch::new(leaving.pid);
         witness.closed().await;
         process.gone().await;
@@ -225,7 +199,7 @@ pub(crate) async fn exchange(
     connection: &mut Connection,
     id: &str,
     line: &[u8],
-    method: &str,
+    method: &'static str,
 ) -> std::result::Result<Result<String>, Ended> {
     connection.send(line).await.map_err(|_| Ended::Unread)?;
     loop {
@@ -234,40 +208,58 @@ pub(crate) async fn exchange(
             Ok(Some(Incoming::Done(data))) => return Ok(Ok(data.to_owned())),
             Ok(Some(Incoming::Failed(fault))) => return Ok(Err(Error::Fault(fault))),
             Ok(Some(Incoming::Event { .. }) | None) => {}
-            Err(problem) => return Ok(Err(Error::Unreadable { method: method.to_owned(), problem })),
+            Err(problem) => return Ok(Err(Error::Unreadable { method, problem })),
         }
     }
 }
 
-macro_rules! typed {
-    ($($name:ident($params:ty) -> $reply:ty = $method:literal;)*) => {
-        /// One per method; what each means is told by [`trl_protocol`].
+/// The line of a request; where the daemon recognises repeated calls by an id, with one.
+fn request_line(
+    id: &str,
+    method: &MethodInfo,
+    params: impl Serialize,
+) -> std::result::Result<Vec<u8>, serde_json::Error> {
+    let Retry::ById(field) = method.rules.retry else { return message::request(id, method.name, params) };
+    let mut params = serde_json::to_value(params)?;
+    if let Some(params) = params.as_object_mut() {
+        params.entry(field).or_insert_with(|| Value::from(id));
+    }
+    message::request(id, method.name, params)
+}
+
+pub(crate) fn find(method: &str) -> Result<&'static MethodInfo> {
+    let found = METHODS.iter().find(|info| info.name == method);
+    found.ok_or_else(|| Error::Fault(unknown_method(method, METHODS)))
+}
+
+fn unreadable(method: &'static str, problem: impl ToString) -> Error {
+    Error::Unreadable { method, problem: problem.to_string() }
+}
+
+macro_rules! named {
+    ($($name:ident: $method:ident;)*) => {
+        /// Short for [`Client::call`].
         impl Client {
-            $(pub async fn $name(&self, params: &$params) -> Result<$reply> {
-                self.request($method, params).await
+            $(pub async fn $name(
+                &self,
+                params: &<methods::$method as Method>::Params,
+            ) -> Result<<methods::$method as Method>::Reply> {
+                self.call::<methods::$method>(params).await
             })*
         }
     };
 }
 
-typed! {
-    session_create(CreateParams) -> Created = "session.create";
-    session_list(NoParams) -> SessionList = "session.list";
-    session_info(SessionParams) -> SessionInfo = "session.info";
-    session_destroy(DestroyParams) -> Destroyed = "session.destroy";
-    session_restart(SessionParams) -> Restarted = "session.restart";
-    session_input(session::InputParams) -> session::InputTaken = "session.input";
-    session_resize(session::ResizeParams) -> session::Resized = "session.resize";
-    exec_screen(ScreenParams) -> Screen = "exec.screen";
-    exec_run(RunParams) -> RunReply = "exec.run";
-    exec_start(RunParams) -> Started = "exec.start";
-    exec_output(OutputParams) -> OutputReply = "exec.output";
-    exec_write(WriteParams) -> Written = "exec.write";
-    exec_cancel(CancelParams) -> Cancelled = "exec.cancel";
-    exec_list(ListParams) -> ExecList = "exec.list";
-    exec_wait(WaitParams) -> Waited = "exec.wait";
-    exec_info(ExecParams) -> ExecInfo = "exec.info";
-    system_ping(NoParams) -> Pong = "system.ping";
-    system_stats(NoParams) -> Stats = "system.stats";
-    system_info(NoParams) -> SystemInfo = "system.info";
+named! {
+    session_create: SessionCreate;
+    session_list: SessionList;
+    session_info: SessionInfo;
+    session_destroy: SessionDestroy;
+    exec_screen: ExecScreen;
+    exec_output: ExecOutput;
+    exec_write: ExecWrite;
+    exec_cancel: ExecCancel;
+    exec_list: ExecList;
+    exec_info: ExecInfo;
+    system_ping: SystemPing;
 }

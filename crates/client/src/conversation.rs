@@ -5,8 +5,9 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use trl_protocol::Method;
 
-use crate::client::{Client, exchange};
+use crate::client::{Client, exchange, find};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::message;
@@ -22,17 +23,20 @@ impl<'c> Conversation<'c> {
         Ok(Conversation { client, connection: client.open().await? })
     }
 
-    /// Asks one thing and waits for its one answer.
+    /// Calls a method and waits for its reply.
+    pub async fn call<M: Method>(&mut self, params: &M::Params) -> Result<M::Reply> {
+        self.request(M::NAME, params).await
+    }
+
+    /// [`Conversation::call`] of a method that is known by its name only.
     pub async fn request<R: DeserializeOwned>(&mut self, method: &str, params: impl Serialize) -> Result<R> {
-        let unreadable = |error: serde_json::Error| Error::Unreadable {
-            method: method.to_owned(),
-            problem: error.to_string(),
-        };
+        let method = find(method)?.name;
+        let unreadable = |error: serde_json::Error| Error::Unreadable { method, problem: error.to_string() };
         let id = self.client.next_id();
         let line = message::request(&id, method, params).map_err(unreadable)?;
         match exchange(&mut self.connection, &id, &line, method).await {
             Ok(answer) => serde_json::from_str(&answer?).map_err(unreadable),
-            Err(_) => Err(Error::Lost { method: method.to_owned() }),
+            Err(_) => Err(Error::Lost { method }),
         }
     }
 

@@ -28,9 +28,9 @@ pub enum Error {
     NotStarted { message: String, help: Option<String> },
     /// It may or may not have been done; it is not repeated.
     #[error("the daemon went away before it answered {method}")]
-    Lost { method: String },
+    Lost { method: &'static str },
     #[error("the daemon's answer to {method} cannot be read: {problem}")]
-    Unreadable { method: String, problem: String },
+    Unreadable { method: &'static str, problem: String },
 }
 
 impl Error {

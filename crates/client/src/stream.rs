@@ -6,7 +6,7 @@
 //! exists is sent again under the same `run_id`, so that it runs once.
 
 use trl_protocol::exec::{AttachParams, Encoding, RunParams, StreamReply};
-use trl_protocol::{Code, ExecId};
+use trl_protocol::{Code, ExecId, Method, methods};
 
 use crate::client::Client;
 use crate::connection::Connection;
@@ -44,19 +44,19 @@ struct Asked {
 }
 
 impl Asked {
-    fn new(client: &Client, method: &'static str, params: &impl serde::Serialize) -> Result<Asked> {
+    fn new<M: Method>(client: &Client, params: &M::Params) -> Result<Asked> {
         let id = client.next_id();
-        let line = message::request(&id, method, params)
-            .map_err(|error| Error::Unreadable { method: method.to_owned(), problem: error.to_string() })?;
-        Ok(Asked { method, id, line })
+        let line = message::request(&id, M::NAME, params)
+            .map_err(|error| Error::Unreadable { method: M::NAME, problem: error.to_string() })?;
+        Ok(Asked { method: M::NAME, id, line })
     }
 
     fn lost(&self) -> Error {
-        Error::Lost { method: self.method.to_owned() }
+        Error::Lost { method: self.method }
     }
 
     fn unreadable(&self, problem: impl ToString) -> Error {
-        Error::Unreadable { method: self.method.to_owned(), problem: problem.to_string() }
+        Error::Unreadable { method: self.method, problem: problem.to_string() }
     }
 
     async fn send(&self, client: &Client) -> Result<Connection> {
@@ -82,14 +82,14 @@ impl<'c> ExecStream<'c> {
     pub(crate) async fn run(client: &'c Client, params: &RunParams) -> Result<ExecStream<'c>> {
         let run_id = params.run_id.clone().or_else(|| Some(client.next_id()));
         let params = RunParams { encoding: Encoding::Base64, run_id, ..params.clone() };
-        Self::begin(client, Asked::new(client, "exec.stream", &params)?, None, [0, 0]).await
+        Self::begin(client, Asked::new::<methods::ExecStream>(client, &params)?, None, [0, 0]).await
     }
 
     pub(crate) async fn attach(client: &'c Client, params: &AttachParams) -> Result<ExecStream<'c>> {
         let exec_id = params.exec_id.parse().ok();
         let heard = [params.stdout_offset, params.stderr_offset];
         let params = AttachParams { encoding: Encoding::Base64, ..params.clone() };
-        Self::begin(client, Asked::new(client, "exec.attach", &params)?, exec_id, heard).await
+        Self::begin(client, Asked::new::<methods::ExecAttach>(client, &params)?, exec_id, heard).await
     }
 
     async fn begin(
@@ -204,7 +204,7 @@ impl<'c> ExecStream<'c> {
                 stderr_offset: self.heard[1],
                 encoding: Encoding::Base64,
             };
-            self.asked = Asked::new(self.client, "exec.attach", &params)?;
+            self.asked = Asked::new::<methods::ExecAttach>(self.client, &params)?;
         }
         // Else it is sent again under the same `run_id`: if it has begun, it is not begun again.
         self.connection = Some(self.asked.send(self.client).await?);

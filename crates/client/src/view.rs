@@ -4,15 +4,15 @@
 //! when the old one was cut.
 
 use serde_json::Value;
-use trl_protocol::Code;
 use trl_protocol::session::{AttachParams, Detached};
+use trl_protocol::{Code, Method, methods};
 
 use crate::client::Client;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::message::{self, Event, Incoming};
 
-const METHOD: &str = "session.attach";
+const METHOD: &str = methods::SessionAttach::NAME;
 /// Reconnects in a row that show nothing before the view gives up.
 const FRUITLESS: usize = 4;
 
@@ -68,7 +68,7 @@ impl<'c> SessionView<'c> {
     /// Goes on over a new connection. The place is still ours, if only by a moment.
     async fn resume(&mut self) -> Result<()> {
         if self.fruitless == FRUITLESS {
-            return Err(Error::Lost { method: METHOD.to_owned() });
+            return Err(Error::Lost { method: METHOD });
         }
         self.fruitless += 1;
         self.params.take_over = !self.params.read_only;
@@ -108,10 +108,10 @@ async fn ask(client: &Client, params: &AttachParams) -> Result<(Connection, Stri
     let params: Value = serde_json::to_value(params).map_err(|error| unreadable(error.to_string()))?;
     let line = message::request(&id, METHOD, params).map_err(|error| unreadable(error.to_string()))?;
     let mut connection = client.open().await?;
-    connection.send(&line).await.map_err(|_| Error::Lost { method: METHOD.to_owned() })?;
+    connection.send(&line).await.map_err(|_| Error::Lost { method: METHOD })?;
     Ok((connection, id))
 }
 
 fn unreadable(problem: String) -> Error {
-    Error::Unreadable { method: METHOD.to_owned(), problem }
+    Error::Unreadable { method: METHOD, problem }
 }

@@ -8,10 +8,10 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use trl_client::{Client, Error, Event, Options, Step};
-use trl_protocol::Code;
 use trl_protocol::exec::{AttachParams, Encoding, RunParams, Stream};
-use trl_protocol::session::CreateParams;
+use trl_protocol::session::{CreateParams, SessionParams};
 use trl_protocol::system::NoParams;
+use trl_protocol::{Code, methods};
 
 /// One side of a conversation, line by line.
 struct Side {
@@ -153,8 +153,8 @@ async fn what_could_be_done_twice_is_not_asked_again() {
         assert_eq!(second.request().await["method"], "session.create");
     };
     let ask = async {
-        assert_eq!(client.system_ping(&NoParams {}).await.unwrap().version, "v");
-        let created = client.session_create(&CreateParams::default()).await;
+        assert_eq!(client.call::<methods::SystemPing>(&NoParams {}).await.unwrap().version, "v");
+        let created = client.call::<methods::SessionCreate>(&CreateParams::default()).await;
         assert!(matches!(created, Err(Error::Lost { .. })));
     };
     tokio::join!(daemon, ask);
@@ -176,7 +176,10 @@ async fn a_fault_is_the_daemons_answer_and_ids_differ() {
     };
     let ask = async {
         for _ in 0..2 {
-            let error = client.call("session.info", json!({"session_id": "x"})).await.unwrap_err();
+            let error = client
+                .call::<methods::SessionInfo>(&SessionParams { session_id: "x".into() })
+                .await
+                .unwrap_err();
             assert_eq!(error.fault().unwrap().code, Code::SessionNotFound);
         }
     };

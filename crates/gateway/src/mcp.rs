@@ -10,11 +10,11 @@ use axum::response::Response;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use trl_mcp::{Guests, Server, Settings};
-use trl_protocol::{Code, Fault};
+use trl_protocol::{Code, Fault, Scope};
 use trl_runtime::Runtime;
 
 use crate::connection::Phase;
-use crate::http::{Grant, Scope, answer};
+use crate::http::{Grant, answer};
 use crate::within;
 
 /// MCP on stdin and stdout, in this process.

@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn responses_echo_the_id_as_it_was_written() {
-        let pong = Ok(Reply::Pong(Pong { uptime_s: 1.5, version: "v".into() }));
+        let pong = Ok(Reply::SystemPing(Box::new(Pong { uptime_s: 1.5, version: "v".into() })));
         assert_eq!(
             text(|out| put_response(out, "\"a\\n\"", &pong)),
             "{\"id\":\"a\\n\",\"ok\":true,\"data\":{\"uptime_s\":1.5,\"version\":\"v\"}}\n"

@@ -19,7 +19,7 @@ use trl_mail::identity::{Address, Identity};
 use trl_mail::presence::SystemProcesses;
 use trl_mail::relay::nats::{Credentials, NatsConfig, NatsRelay, Quota, Tls, setup};
 use trl_mail::relay::{Mailbox, Outgoing, Relay as _};
-use trl_mail::{Caller, Mail, MailConfig, MailRequest};
+use trl_mail::{Caller, Mail, MailConfig};
 use trl_protocol::Request;
 use trl_testkit::Broker;
 
@@ -68,7 +68,9 @@ impl Office {
     }
 
     async fn ask(&self, method: &str, params: Value) -> Value {
-        let request = MailRequest::try_from(Request::parse(method, params).unwrap()).unwrap();
+        let Request::Mail(request) = Request::parse(method, params).unwrap() else {
+            unreachable!("{method} is not for the mail")
+        };
         serde_json::to_value(self.mail.handle(request, Caller::on(1)).await.unwrap()).unwrap()
     }
 }

@@ -15,7 +15,7 @@ use trl_mail::clock::SystemClock;
 use trl_mail::presence::SystemProcesses;
 use trl_mail::relay::{EmbeddedLimits, EmbeddedRelay};
 use trl_mail::steps::Steps;
-use trl_mail::{Caller, Mail, MailConfig, MailRequest};
+use trl_mail::{Caller, Mail, MailConfig};
 use trl_protocol::Request;
 
 const ROUNDS: usize = 5;
@@ -34,7 +34,9 @@ fn main() {
 }
 
 async fn ask(mail: &Mail, connection: u64, method: &str, params: Value) -> Value {
-    let request = MailRequest::try_from(Request::parse(method, params).unwrap()).unwrap();
+    let Request::Mail(request) = Request::parse(method, params).unwrap() else {
+        unreachable!("{method} is not for the mail")
+    };
     serde_json::to_value(mail.handle(request, Caller::on(connection)).await.unwrap()).unwrap()
 }
 

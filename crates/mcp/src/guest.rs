@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Value, json};
 use tokio::sync::Mutex as AsyncMutex;
 use trl_client::{Client, Conversation, Error, Held};
-use trl_protocol::session::{CreateParams, SessionInfo, SessionParams, SessionState};
-use trl_protocol::{Code, ExecId, Fault, SessionId};
+use trl_protocol::session::{BindParams, CreateParams, SessionInfo, SessionParams, SessionState};
+use trl_protocol::{Code, ExecId, Fault, SessionId, methods};
 
 use crate::fault;
 use crate::settings::Settings;
@@ -200,8 +200,8 @@ impl Guest {
         if let Some(own) = self.own.lock().await.as_mut().filter(|own| own.id == place.id) {
             own.kept = true;
         }
-        let params = json!({ "session_id": place.id, "bound": false });
-        self.client.call("session.bind", params).await.map(drop).map_err(fault::of)
+        let params = BindParams { session_id: place.id.to_string(), bound: false };
+        self.client.call::<methods::SessionBind>(&params).await.map(drop).map_err(fault::of)
     }
 
     /// A command of a session that does not end with the client ends with it all the same.

@@ -72,17 +72,6 @@ impl Event<'_> {
         }
     }
 
-    /// The names of what a request may say before its one response; none for most.
-    pub fn of(method: &str) -> &'static [&'static str] {
-        match method {
-            "exec.stream" | "exec.attach" => &["gap", "started", "stderr", "stdout", "waiting"],
-            "session.attach" => &["stdout"],
-            "mail.subscribe" => &["mail"],
-            "events.subscribe" => &["change", "missed", "subscribed"],
-            _ => &[],
-        }
-    }
-
     /// The JSON Schema of each event's `data`.
     pub fn schemas() -> Vec<(&'static str, schemars::Schema)> {
         vec![
@@ -105,7 +94,6 @@ pub struct StartedEvent {
 }
 
 /// `text` or `base64`, as asked.
-
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OutputEvent {
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -14,7 +14,9 @@ pub mod frame;
 pub mod ids;
 pub mod limits;
 pub mod mail;
-pub mod reply;
+pub mod method;
+mod registry;
+mod registry_macro;
 pub mod request;
 pub mod session;
 pub mod system;
@@ -23,8 +25,8 @@ pub mod wire;
 pub use event::Event;
 pub use fault::{Code, Fault};
 pub use ids::{ExecId, SessionId};
-pub use reply::{MailReply, Reply};
-pub use request::Request;
+pub use method::{Method, MethodInfo, Retry, Scope};
+pub use registry::{METHODS, MailReply, MailRequest, Reply, Request, methods};
 
 /// Version of the client protocol, told by `system.info`.
 pub const PROTOCOL_VERSION: u32 = 1;

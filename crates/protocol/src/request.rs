@@ -1,111 +1,14 @@
-//! One enum for everything that can be asked, and the one place that reads it.
-//!
-//! `requests!` is the registry: a new method does not compile until it has a params
-//! and a reply type, and the runtime's exhaustive match decides what it means.
+//! Reading a request: from a method's name and params to a [`Request`](crate::Request).
 
+use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::fault::{Code, Fault};
-use crate::{agent, change, contact, exec, mail, session, system};
+use crate::method::MethodInfo;
 
-macro_rules! requests {
-    ($($variant:ident($params:ty) -> $reply:ty = $method:literal;)*) => {
-        /// A request, read and typed.
-        #[derive(Debug, Clone, PartialEq)]
-        pub enum Request { $($variant($params),)* }
-
-        impl Request {
-            pub const METHODS: &[&str] = &[$($method,)*];
-
-            pub fn parse(method: &str, params: Value) -> Result<Request, Fault> {
-                match method {
-                    $($method => read::<$params>(method, params).map(Request::$variant),)*
-                    unknown => Err(unknown_method(unknown)),
-                }
-            }
-
-            pub fn method(&self) -> &'static str {
-                match self { $(Request::$variant(_) => $method,)* }
-            }
-
-            /// The JSON Schema of each method's params.
-            pub fn schemas() -> Vec<(&'static str, schemars::Schema)> {
-                vec![$(($method, schemars::schema_for!($params)),)*]
-            }
-
-            /// The JSON Schema of the `data` that each method is answered with.
-            pub fn reply_schemas() -> Vec<(&'static str, schemars::Schema)> {
-                vec![$(($method, crate::written_schema::<$reply>()),)*]
-            }
-        }
-    };
-}
-
-requests! {
-    SessionCreate(session::CreateParams) -> session::Created = "session.create";
-    SessionList(system::NoParams) -> session::SessionList = "session.list";
-    SessionInfo(session::SessionParams) -> session::SessionInfo = "session.info";
-    SessionDestroy(session::DestroyParams) -> session::Destroyed = "session.destroy";
-    SessionRestart(session::SessionParams) -> session::Restarted = "session.restart";
-    SessionBind(session::BindParams) -> session::Bound = "session.bind";
-    SessionAttach(session::AttachParams) -> session::Detached = "session.attach";
-    SessionInput(session::InputParams) -> session::InputTaken = "session.input";
-    SessionResize(session::ResizeParams) -> session::Resized = "session.resize";
-    ExecRun(exec::RunParams) -> exec::RunReply = "exec.run";
-    ExecStream(exec::RunParams) -> exec::StreamReply = "exec.stream";
-    ExecStart(exec::RunParams) -> exec::Started = "exec.start";
-    ExecAttach(exec::AttachParams) -> exec::StreamReply = "exec.attach";
-    ExecOutput(exec::OutputParams) -> exec::OutputReply = "exec.output";
-    ExecWrite(exec::WriteParams) -> exec::Written = "exec.write";
-    ExecResize(exec::ResizeParams) -> exec::Resized = "exec.resize";
-    ExecScreen(exec::ScreenParams) -> exec::Screen = "exec.screen";
-    ExecCancel(exec::CancelParams) -> exec::Cancelled = "exec.cancel";
-    ExecBind(exec::BindParams) -> exec::Bound = "exec.bind";
-    ExecWait(exec::WaitParams) -> exec::Waited = "exec.wait";
-    ExecList(exec::ListParams) -> exec::ExecList = "exec.list";
-    ExecInfo(exec::ExecParams) -> exec::ExecInfo = "exec.info";
-    SystemPing(system::NoParams) -> system::Pong = "system.ping";
-    SystemStats(system::NoParams) -> system::Stats = "system.stats";
-    SystemInfo(system::NoParams) -> system::SystemInfo = "system.info";
-    SystemRuntimes(system::NoParams) -> system::Runtimes = "system.runtimes";
-    EventsSubscribe(change::SubscribeParams) -> change::SubscriptionOver = "events.subscribe";
-    SystemShutdown(system::ShutdownParams) -> system::ShuttingDown = "system.shutdown";
-    AgentCreate(agent::CreateParams) -> agent::Created = "agent.create";
-    AgentList(system::NoParams) -> agent::AgentList = "agent.list";
-    AgentUse(agent::UseParams) -> agent::Used = "agent.use";
-    AgentWhoami(agent::CallerParams) -> agent::Whoami = "agent.whoami";
-    AgentSessions(agent::SessionsParams) -> agent::Sessions = "agent.sessions";
-    AgentHeartbeat(agent::CallerParams) -> agent::Beat = "agent.heartbeat";
-    AgentRelease(agent::CallerParams) -> agent::Released = "agent.release";
-    MailSend(mail::SendParams) -> mail::Sent = "mail.send";
-    MailStatus(mail::MessageParams) -> mail::Status = "mail.status";
-    MailInbox(mail::InboxParams) -> mail::Inbox = "mail.inbox";
-    MailCheckReply(mail::MessageParams) -> mail::CheckedReply = "mail.check_reply";
-    MailAwaitReply(mail::AwaitParams) -> mail::AwaitedReply = "mail.await_reply";
-    MailSendAndWait(mail::SendAndWaitParams) -> mail::AwaitedReply = "mail.send_and_wait";
-    MailReply(mail::ReplyParams) -> mail::Sent = "mail.reply";
-    MailSubscribe(agent::CallerParams) -> mail::SubscriptionOver = "mail.subscribe";
-    MailHeld(agent::CallerParams) -> mail::Held = "mail.held";
-    MailDeadLetters(agent::CallerParams) -> mail::DeadLetters = "mail.dead_letters";
-    MailAutorespond(mail::AutorespondParams) -> mail::Autorespond = "mail.autorespond";
-    MailReset(mail::ResetParams) -> mail::Reset = "mail.reset";
-    ContactRequest(contact::ContactParams) -> contact::ContactRow = "contact.request";
-    ContactAccept(contact::ContactParams) -> contact::ContactRow = "contact.accept";
-    ContactDecline(contact::ContactParams) -> contact::ContactRow = "contact.decline";
-    ContactBlock(contact::ContactParams) -> contact::ContactRow = "contact.block";
-    ContactList(agent::CallerParams) -> contact::ContactList = "contact.list";
-    ContactPresence(agent::CallerParams) -> contact::PresenceList = "contact.presence";
-}
-
-impl Request {
-    /// Whether it is answered only when somebody leaves: all that it is for are its events.
-    pub fn is_endless(&self) -> bool {
-        matches!(self, Request::MailSubscribe(_) | Request::EventsSubscribe(_) | Request::SessionAttach(_))
-    }
-}
-
-fn read<P: DeserializeOwned>(method: &str, params: Value) -> Result<P, Fault> {
+/// Reads the params of a method.
+pub fn read<P: DeserializeOwned>(method: &str, params: Value) -> Result<P, Fault> {
     let params = match params {
         Value::Null => Value::Object(serde_json::Map::new()),
         Value::Object(_) => params,
@@ -157,9 +60,10 @@ fn bad_params(method: &str, path: &str, problem: &str) -> Fault {
         .with_details(serde_json::json!({ "field": path }))
 }
 
-fn unknown_method(method: &str) -> Fault {
+/// Refuses a method that is not in the registry.
+pub fn unknown_method(method: &str, known: &[MethodInfo]) -> Fault {
     let shown: String = method.chars().take(80).collect();
-    let hint = nearest(method, Request::METHODS.iter().copied())
+    let hint = nearest(method, known.iter().map(|known| known.name))
         .map(|near| format!("; did you mean `{near}`?"))
         .unwrap_or_else(|| "; `system.info` tells what this daemon can do".to_owned());
     Fault::new(Code::MethodNotFound, format!("there is no method `{shown}`{hint}"))
@@ -177,9 +81,25 @@ pub fn nearest<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> Optio
         .map(|(_, name)| name)
 }
 
+/// The JSON Schema of a method's params.
+pub fn params_schema<P: JsonSchema>() -> Schema {
+    schemars::schema_for!(P)
+}
+
+/// The JSON Schema of the `data` that a method is answered with.
+pub fn reply_schema<R: JsonSchema>() -> Schema {
+    crate::written_schema::<R>()
+}
+
+/// Helps the registry to infer the type of a closure's argument.
+pub fn holds<P>(params: &P, condition: impl FnOnce(&P) -> bool) -> bool {
+    condition(params)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Request;
     use serde_json::json;
 
     #[test]

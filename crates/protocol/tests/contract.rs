@@ -4,23 +4,34 @@
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
-use trl_protocol::{Code, Event, Fault, PROTOCOL_VERSION, Request};
+use trl_protocol::{Code, Event, Fault, METHODS, MethodInfo, PROTOCOL_VERSION, Retry};
+
+fn described(method: &MethodInfo) -> Value {
+    let rules = &method.rules;
+    let mut described = json!({
+        "about": method.about.trim(),
+        "params": (method.params_schema)(),
+        "reply": (method.reply_schema)(),
+        "scope": rules.scope.name(),
+        "retry": rules.retry.name(),
+    });
+    if let Retry::ById(field) = rules.retry {
+        described["retry_id"] = json!(field);
+    }
+    if rules.endless {
+        described["endless"] = json!(true);
+    }
+    if !rules.events.is_empty() {
+        described["events"] = json!(rules.events);
+    }
+    described
+}
 
 fn contract() -> String {
     let events: Map<String, Value> =
         Event::schemas().into_iter().map(|(name, schema)| (name.to_owned(), schema.to_value())).collect();
-    let methods: Map<String, Value> = Request::schemas()
-        .into_iter()
-        .zip(Request::reply_schemas())
-        .map(|((method, params), (_, reply))| {
-            let mut described = json!({"params": params, "reply": reply});
-            let said = Event::of(method);
-            if !said.is_empty() {
-                described["events"] = json!(said);
-            }
-            (method.to_owned(), described)
-        })
-        .collect();
+    let methods: Map<String, Value> =
+        METHODS.iter().map(|method| (method.name.to_owned(), described(method))).collect();
     let codes: Map<String, Value> = Code::ALL
         .iter()
         .map(|code| {

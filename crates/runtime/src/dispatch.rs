@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use trl_protocol::{Fault, Reply, Request};
+use trl_protocol::{Fault, Method, Reply, Request, methods};
 
 use crate::caller::{Caller, EventSink};
 use crate::ops::{events, exec, mail, session, system};
@@ -17,7 +17,7 @@ impl Runtime {
         caller: &Caller,
         events: &mut S,
     ) -> Result<Reply, Fault> {
-        let method = request.method();
+        let method = request.info().name;
         let began = Instant::now();
         let result = self.perform(request, caller, events).await;
         let took = began.elapsed();
@@ -30,88 +30,91 @@ impl Runtime {
         result
     }
 
+    // Without a catch-all: a new method does not compile until somebody answers it.
+    #[deny(clippy::wildcard_enum_match_arm)]
     async fn perform<S: EventSink>(
         &self,
         request: Request,
         caller: &Caller,
-        events_to: &mut S,
+        to: &mut S,
     ) -> Result<Reply, Fault> {
+        use methods as m;
         let runtime = &self.0;
         runtime.check_open()?;
         match request {
             Request::SessionCreate(params) => {
-                session::create::perform(runtime, params, caller).await.map(Reply::Created)
+                wrap::<m::SessionCreate>(session::create::perform(runtime, params, caller).await)
             }
-            Request::SessionList(_) => Ok(Reply::Sessions(session::list::perform(runtime).await)),
+            Request::SessionList(_) => wrap::<m::SessionList>(Ok(session::list::perform(runtime).await)),
             Request::SessionInfo(params) => {
-                session::info::perform(runtime, &params).await.map(Box::new).map(Reply::Session)
+                wrap::<m::SessionInfo>(session::info::perform(runtime, &params).await)
             }
             Request::SessionDestroy(params) => {
-                session::destroy::perform(runtime, &params).await.map(Reply::Destroyed)
+                wrap::<m::SessionDestroy>(session::destroy::perform(runtime, &params).await)
             }
             Request::SessionRestart(params) => {
-                session::restart::perform(runtime, &params).await.map(Reply::Restarted)
+                wrap::<m::SessionRestart>(session::restart::perform(runtime, &params).await)
             }
             Request::SessionBind(params) => {
-                session::bind::perform(runtime, &params, caller).map(Reply::SessionBound)
+                wrap::<m::SessionBind>(session::bind::perform(runtime, &params, caller))
             }
             Request::SessionAttach(params) => {
-                session::attach::perform(runtime, &params, caller, events_to).await.map(Reply::Detached)
+                wrap::<m::SessionAttach>(session::attach::perform(runtime, &params, caller, to).await)
             }
             Request::SessionInput(params) => {
-                session::input::perform(runtime, params).await.map(Reply::InputTaken)
+                wrap::<m::SessionInput>(session::input::perform(runtime, params).await)
             }
             Request::SessionResize(params) => {
-                session::resize::perform(runtime, &params).await.map(Reply::SessionResized)
+                wrap::<m::SessionResize>(session::resize::perform(runtime, &params).await)
             }
-            Request::ExecRun(params) => {
-                exec::run::perform(runtime, params, caller).await.map(Box::new).map(Reply::Ran)
+            Request::ExecRun(params) => wrap::<m::ExecRun>(exec::run::perform(runtime, params, caller).await),
+            Request::ExecStream(params) => {
+                wrap::<m::ExecStream>(exec::stream::perform(runtime, params, caller, to).await)
             }
-            Request::ExecStream(params) => exec::stream::perform(runtime, params, caller, events_to)
-                .await
-                .map(Box::new)
-                .map(Reply::Streamed),
-            Request::ExecStart(params) => exec::start::perform(runtime, params).await.map(Reply::Started),
-            Request::ExecAttach(params) => exec::attach::perform(runtime, &params, caller, events_to)
-                .await
-                .map(Box::new)
-                .map(Reply::Streamed),
-            Request::ExecOutput(params) => exec::output::perform(runtime, &params).await.map(Reply::Output),
+            Request::ExecStart(params) => wrap::<m::ExecStart>(exec::start::perform(runtime, params).await),
+            Request::ExecAttach(params) => {
+                wrap::<m::ExecAttach>(exec::attach::perform(runtime, &params, caller, to).await)
+            }
+            Request::ExecOutput(params) => {
+                wrap::<m::ExecOutput>(exec::output::perform(runtime, &params).await)
+            }
             Request::ExecWrite(params) => {
-                exec::write::perform(runtime, params, caller).await.map(Reply::Written)
+                wrap::<m::ExecWrite>(exec::write::perform(runtime, params, caller).await)
             }
-            Request::ExecResize(params) => exec::resize::perform(runtime, &params).await.map(Reply::Resized),
+            Request::ExecResize(params) => {
+                wrap::<m::ExecResize>(exec::resize::perform(runtime, &params).await)
+            }
             Request::ExecScreen(params) => {
-                exec::screen::perform(runtime, &params).await.map(Box::new).map(Reply::Screen)
+                wrap::<m::ExecScreen>(exec::screen::perform(runtime, &params).await)
             }
             Request::ExecCancel(params) => {
-                exec::cancel::perform(runtime, &params).await.map(Reply::Cancelled)
+                wrap::<m::ExecCancel>(exec::cancel::perform(runtime, &params).await)
             }
-            Request::ExecBind(params) => exec::bind::perform(runtime, &params, caller).map(Reply::ExecBound),
-            Request::ExecList(params) => exec::list::perform(runtime, &params).await.map(Reply::Execs),
-            Request::ExecInfo(params) => {
-                exec::info::perform(runtime, &params).await.map(Box::new).map(Reply::Exec)
-            }
+            Request::ExecBind(params) => wrap::<m::ExecBind>(exec::bind::perform(runtime, &params, caller)),
+            Request::ExecList(params) => wrap::<m::ExecList>(exec::list::perform(runtime, &params).await),
+            Request::ExecInfo(params) => wrap::<m::ExecInfo>(exec::info::perform(runtime, &params).await),
             Request::ExecWait(params) => {
-                exec::wait::perform(runtime, params, caller).await.map(Box::new).map(Reply::Waited)
+                wrap::<m::ExecWait>(exec::wait::perform(runtime, params, caller).await)
             }
             Request::EventsSubscribe(params) => {
-                events::subscribe::perform(runtime, params, caller, events_to)
-                    .await
-                    .map(Reply::SubscriptionOver)
+                wrap::<m::EventsSubscribe>(events::subscribe::perform(runtime, params, caller, to).await)
+            }
+            Request::SystemPing(_) => wrap::<m::SystemPing>(Ok(system::ping::perform(runtime))),
+            Request::SystemStats(_) => wrap::<m::SystemStats>(Ok(system::stats::perform(runtime).await)),
+            Request::SystemInfo(_) => wrap::<m::SystemInfo>(Ok(system::info::perform(runtime))),
+            Request::SystemRuntimes(_) => wrap::<m::SystemRuntimes>(Ok(system::runtimes::perform(runtime))),
+            Request::SystemShutdown(params) => {
+                wrap::<m::SystemShutdown>(Ok(system::shutdown::perform(runtime, &params)))
             }
             Request::MailSubscribe(params) => {
-                mail::subscribe(runtime, params, caller, events_to).await.map(Box::new).map(Reply::Mail)
+                wrap::<m::MailSubscribe>(mail::subscribe(runtime, params, caller, to).await)
             }
-            Request::SystemPing(_) => Ok(Reply::Pong(system::ping::perform(runtime))),
-            Request::SystemStats(_) => Ok(Reply::Stats(system::stats::perform(runtime).await)),
-            Request::SystemInfo(_) => Ok(Reply::Info(Box::new(system::info::perform(runtime)))),
-            Request::SystemRuntimes(_) => Ok(Reply::Runtimes(system::runtimes::perform(runtime))),
-            Request::SystemShutdown(params) => {
-                Ok(Reply::ShuttingDown(system::shutdown::perform(runtime, &params)))
-            }
-            // Agents, their contacts and their mail.
-            request => mail::perform(runtime, request, caller).await.map(Box::new).map(Reply::Mail),
+            Request::Mail(request) => mail::perform(runtime, request, caller).await.map(Reply::Mail),
         }
     }
+}
+
+/// A method's own reply as one of all; its type is checked against the registry.
+fn wrap<M: Method<AnyReply = Reply>>(answered: Result<M::Reply, Fault>) -> Result<Reply, Fault> {
+    answered.map(M::wrap)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use trl_protocol::session::SessionInfo;
 use trl_protocol::system::Stats;
-use trl_protocol::{MailReply, Reply, Request};
+use trl_protocol::{METHODS, MailReply, MethodInfo, Reply};
 
 use crate::ops::session::list;
 use crate::ops::system::stats;
@@ -37,7 +37,7 @@ struct Counter {
 
 impl Counters {
     pub(crate) fn new() -> Counters {
-        let methods = Request::METHODS.iter().map(|_| Counter::default()).collect();
+        let methods = METHODS.iter().map(|_| Counter::default()).collect();
         Counters {
             methods,
             mail_sent: AtomicU64::new(0),
@@ -47,7 +47,7 @@ impl Counters {
     }
 
     pub(crate) fn note(&self, method: &str, took: Duration, reply: Option<&Reply>) {
-        let known = Request::METHODS.iter().position(|known| *known == method);
+        let known = METHODS.iter().position(|known| known.name == method);
         let Some(counter) = known.and_then(|index| self.methods.get(index)) else { return };
         let add = |counter: &AtomicU64, count: u64| counter.fetch_add(count, Ordering::Relaxed);
         add(if reply.is_some() { &counter.answered } else { &counter.refused }, 1);
@@ -55,7 +55,7 @@ impl Counters {
         let class = CLASSES.iter().position(|most| took.as_secs_f64() <= *most).unwrap_or(CLASSES.len());
         add(&counter.classes[class], 1);
         if let Some(Reply::Mail(reply)) = reply {
-            let (sent, read) = exchanged(method, reply);
+            let (sent, read) = exchanged(reply);
             add(&self.mail_sent, sent);
             add(&self.mail_read, read);
         }
@@ -81,14 +81,13 @@ impl Counters {
 }
 
 /// Messages that a reply says were sent, and that it hands over.
-fn exchanged(method: &str, reply: &MailReply) -> (u64, u64) {
+fn exchanged(reply: &MailReply) -> (u64, u64) {
     match reply {
-        MailReply::Sent(_) => (1, 0),
-        MailReply::Inbox(inbox) => (0, inbox.messages.len() as u64),
-        MailReply::CheckedReply(checked) => (0, checked.reply.is_some().into()),
-        MailReply::AwaitedReply(awaited) => {
-            ((method == "mail.send_and_wait").into(), awaited.reply.is_some().into())
-        }
+        MailReply::MailSend(_) | MailReply::MailReply(_) => (1, 0),
+        MailReply::MailInbox(inbox) => (0, inbox.messages.len() as u64),
+        MailReply::MailCheckReply(checked) => (0, checked.reply.is_some().into()),
+        MailReply::MailAwaitReply(awaited) => (0, awaited.reply.is_some().into()),
+        MailReply::MailSendAndWait(awaited) => (1, awaited.reply.is_some().into()),
         _ => (0, 0),
     }
 }
@@ -123,14 +122,14 @@ impl Runtime {
     pub async fn metrics(&self) -> Metrics {
         let runtime: &Arc<Inner> = &self.0;
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let of_method = |(method, counter): (&&'static str, &Counter)| {
+        let of_method = |(method, counter): (&MethodInfo, &Counter)| {
             let mut sum = 0;
             let within = std::array::from_fn(|class| {
                 sum += load(&counter.classes[class]);
                 sum
             });
             MethodMetrics {
-                method,
+                method: method.name,
                 answered: load(&counter.answered),
                 refused: load(&counter.refused),
                 seconds: load(&counter.micros) as f64 / 1e6,
@@ -138,7 +137,7 @@ impl Runtime {
             }
         };
         let counters = &runtime.counters;
-        let requests = Request::METHODS.iter().zip(&counters.methods).map(of_method);
+        let requests = METHODS.iter().zip(&counters.methods).map(of_method);
         let stats = stats::perform(runtime).await;
         // Asked last of all, so that the totals are of now.
         let sessions = list::perform(runtime).await.sessions;

@@ -21,7 +21,7 @@ async fn a_living_host_is_adopted() {
     });
     let Some(ToHost::Session { req }) = host.hear().await else { panic!("the host is asked") };
     host.say(&FromHost::Session { req, session: Box::new(info(ID)) }).await;
-    let Ok(Reply::Sessions(list)) = listed.await.unwrap() else { panic!("a list") };
+    let Ok(Reply::SessionList(list)) = listed.await.unwrap() else { panic!("a list") };
     assert_eq!(list.sessions, [info(ID)]);
 }
 
@@ -63,7 +63,7 @@ async fn a_session_ends_when_its_host_says_so_and_is_lost_when_it_does_not() {
         assert_eq!(fault.code, Code::SessionTerminated);
         assert_eq!(exists(&home.state_dir(ID)), !said, "a lost session's remains are kept");
         match (ask(&runtime, "session.info", json!({ "session_id": "fake" })).await, state) {
-            (Ok(Reply::Session(info)), SessionState::Lost) => assert_eq!(info.state, state),
+            (Ok(Reply::SessionInfo(info)), SessionState::Lost) => assert_eq!(info.state, state),
             (Err(fault), SessionState::Terminated) => assert!(fault.message.contains("idle")),
             other => panic!("{other:?}"),
         }

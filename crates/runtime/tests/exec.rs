@@ -39,7 +39,7 @@ async fn answers_find_their_requests_in_any_order() {
         host.say(&FromHost::Done { req, exec: req, outcome: outcome(1, 0), dropped: [0, 0] }).await;
     }
     for (command, running) in running {
-        let Ok(Reply::Ran(reply)) = running.await.unwrap() else { panic!("a result") };
+        let Ok(Reply::ExecRun(reply)) = running.await.unwrap() else { panic!("a result") };
         assert_eq!(reply.stdout, command);
     }
 }
@@ -95,7 +95,7 @@ async fn what_cannot_be_run_never_reaches_the_host() {
     assert_eq!((run.command.as_str(), run.mode, run.background), ("first", Mode::Detached, true));
     assert_eq!(run.stdin, Stdin::Open(Vec::new()));
     host.say(&FromHost::Started { req, exec: 4, queued: true, pid: Some(9) }).await;
-    let Ok(Reply::Started(started)) = started.await.unwrap() else { panic!("started") };
+    let Ok(Reply::ExecStart(started)) = started.await.unwrap() else { panic!("started") };
     assert_eq!(started.exec_id.to_string(), "e-abcd0001-4");
 }
 
@@ -134,7 +134,7 @@ async fn a_stream_is_told_in_order_and_in_whole_characters() {
             "stdout 10 \u{FFFD}",
         ]
     );
-    let Ok(Reply::Streamed(reply)) = reply else { panic!("{reply:?}") };
+    let Ok(Reply::ExecStream(reply)) = reply else { panic!("{reply:?}") };
     assert!(reply.stdout_truncated && !reply.stderr_truncated);
 }
 
@@ -174,7 +174,7 @@ async fn credit_is_given_as_the_client_reads() {
     let listed = asking(&runtime, "exec.list", json!({ "session_id": ID }));
     let Some(ToHost::List { req: list }) = host.hear().await else { panic!("only the list is asked for") };
     host.say(&FromHost::Execs { req: list, execs: Vec::new() }).await;
-    assert!(matches!(listed.await.unwrap(), Ok(Reply::Execs(_))));
+    assert!(matches!(listed.await.unwrap(), Ok(Reply::ExecList(_))));
 
     for _ in 0..1000 {
         let_go.try_send(()).unwrap();
@@ -237,7 +237,7 @@ async fn a_range_ends_with_a_whole_character() {
     let Some(ToHost::Output { req, offset: 5, limit: 3, .. }) = host.hear().await else { panic!("a range") };
     host.data(req, Stream::Stdout, 5, b"a\xe2\x82").await;
     host.say(&FromHost::Range { req, offset: 5, next_offset: 8, total: 20, dropped: 0 }).await;
-    let Ok(Reply::Output(reply)) = reading.await.unwrap() else { panic!("a range") };
+    let Ok(Reply::ExecOutput(reply)) = reading.await.unwrap() else { panic!("a range") };
     assert_eq!((reply.text.as_deref(), reply.next_offset, reply.lossy), (Some("a"), 6, false));
 }
 

@@ -83,38 +83,40 @@ async fn a_recorded_host_of_version_1_is_understood() {
         let runtime = runtime.clone();
         async move { ask(&runtime, method, params).await }
     };
-    let Ok(Reply::Session(told)) = asked("session.info", session.clone()).await else { panic!("info") };
+    let Ok(Reply::SessionInfo(told)) = asked("session.info", session.clone()).await else { panic!("info") };
     assert_eq!((told.session_id, told.state, told.restarts), (ID, SessionState::Idle, 0));
     let command = "printf 'out\\n'; printf '\\377\\n' >&2; (exit 3)";
     let run = |command: &str| json!({ "session_id": "recorded", "command": command });
-    let Ok(Reply::Ran(ran)) = asked("exec.run", run(command)).await else { panic!("run") };
+    let Ok(Reply::ExecRun(ran)) = asked("exec.run", run(command)).await else { panic!("run") };
     assert_eq!(
         (ran.stdout.as_str(), ran.stderr.as_str(), ran.outcome.exit_code),
         ("out\n", "\u{fffd}\n", Some(3))
     );
-    let Ok(Reply::Streamed(streamed)) = asked("exec.stream", run("echo streamed")).await else {
+    let Ok(Reply::ExecStream(streamed)) = asked("exec.stream", run("echo streamed")).await else {
         panic!("stream")
     };
     assert_eq!((streamed.outcome.exit_code, streamed.outcome.stdout_bytes), (Some(0), 9));
     let range = json!({ "exec_id": "e-abcd0001-1", "stream": "stdout", "offset": 1 });
-    let Ok(Reply::Output(output)) = asked("exec.output", range).await else { panic!("output") };
+    let Ok(Reply::ExecOutput(output)) = asked("exec.output", range).await else { panic!("output") };
     assert_eq!((output.text.as_deref(), output.total_bytes), (Some("ut\n"), 4));
-    let Ok(Reply::Exec(exec)) = asked("exec.info", json!({ "exec_id": "e-abcd0001-1" })).await else {
+    let Ok(Reply::ExecInfo(exec)) = asked("exec.info", json!({ "exec_id": "e-abcd0001-1" })).await else {
         panic!("exec")
     };
     assert_eq!((exec.command.as_str(), exec.outcome.unwrap().exit_code), (command, Some(3)));
-    let Ok(Reply::Execs(list)) = asked("exec.list", session.clone()).await else { panic!("list") };
+    let Ok(Reply::ExecList(list)) = asked("exec.list", session.clone()).await else { panic!("list") };
     assert_eq!(list.execs.len(), 2);
-    let Ok(Reply::Cancelled(cancelled)) = asked("exec.cancel", session.clone()).await else {
+    let Ok(Reply::ExecCancel(cancelled)) = asked("exec.cancel", session.clone()).await else {
         panic!("cancel")
     };
     assert!(!cancelled.cancelled);
-    let Ok(Reply::Restarted(restarted)) = asked("session.restart", session).await else { panic!("restart") };
+    let Ok(Reply::SessionRestart(restarted)) = asked("session.restart", session).await else {
+        panic!("restart")
+    };
     assert_eq!(restarted.restarts, 1);
     let fault = asked("exec.info", json!({ "exec_id": "e-abcd0001-99" })).await.unwrap_err();
     assert_eq!(fault.code, Code::ExecNotFound);
     let destroyed = asked("session.destroy", json!({ "session_id": ID, "force": true })).await;
-    assert!(matches!(destroyed, Ok(Reply::Destroyed(_))), "{destroyed:?}");
+    assert!(matches!(destroyed, Ok(Reply::SessionDestroy(_))), "{destroyed:?}");
     host.await.unwrap();
 }
 

@@ -22,7 +22,7 @@ async fn it_answers_when_the_host_is_gone() {
     assert!(!destroying.is_finished(), "the host is still there");
     drop(host);
     let expected = Destroyed { session_id: ID, state: SessionState::Terminated };
-    assert_eq!(destroying.await.unwrap(), Ok(Reply::Destroyed(expected)));
+    assert_eq!(destroying.await.unwrap(), Ok(Reply::SessionDestroy(Box::new(expected))));
     assert!(!exists(&home.socket(ID)));
     let again = ask(&runtime, "session.destroy", json!({ "session_id": ID })).await.unwrap_err();
     assert_eq!(again.code, Code::SessionTerminated);

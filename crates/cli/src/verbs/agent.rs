@@ -1,8 +1,7 @@
 //! `trl agent`: the agents of this daemon and where they are.
 
-use trl_protocol::agent::{
-    AgentList, CallerParams, CreateParams, Created, Policy, Sessions, SessionsParams, UseParams, Whoami,
-};
+use trl_protocol::agent::{CallerParams, CreateParams, Policy, Sessions, SessionsParams, UseParams, Whoami};
+use trl_protocol::methods;
 use trl_protocol::system::NoParams;
 
 use crate::context::Context;
@@ -85,7 +84,7 @@ async fn create(name: &str, policy: Option<Untargeted>, context: &Context) -> Re
         Untargeted::Drop => Policy::Drop,
     });
     let params = CreateParams { name: name.to_owned(), policy };
-    let made: Created = context.client().await?.request("agent.create", params).await?;
+    let made = context.client().await?.call::<methods::AgentCreate>(&params).await?;
     if context.output.json {
         context.output.json(&made)?;
     } else {
@@ -95,7 +94,7 @@ async fn create(name: &str, policy: Option<Untargeted>, context: &Context) -> Re
 }
 
 pub(super) async fn list(context: &Context) -> Result<u8> {
-    let list: AgentList = context.client().await?.request("agent.list", NoParams {}).await?;
+    let list = context.client().await?.call::<methods::AgentList>(&NoParams {}).await?;
     let output = context.output;
     if output.json {
         output.json(&list)?;
@@ -143,7 +142,7 @@ async fn speak(name: &str, label: Option<String>, primary: bool, context: &Conte
 async fn whoami(who: &Who, context: &Context) -> Result<u8> {
     let client = context.client().await?;
     let mut line = who.speak(&client).await?;
-    let found: Whoami = line.request("agent.whoami", CallerParams::default()).await?;
+    let found = line.call::<methods::AgentWhoami>(&CallerParams::default()).await?;
     if context.output.json {
         context.output.json(&found)?;
     } else {
@@ -158,9 +157,9 @@ async fn sessions(who: &Who, context: &Context) -> Result<u8> {
         // Whoever only looks is not there.
         Some(agent) => {
             let params = SessionsParams { agent: Some(agent), as_token: None };
-            client.request("agent.sessions", params).await?
+            client.call::<methods::AgentSessions>(&params).await?
         }
-        None => who.speak(&client).await?.request("agent.sessions", SessionsParams::default()).await?,
+        None => who.speak(&client).await?.call::<methods::AgentSessions>(&SessionsParams::default()).await?,
     };
     let output = context.output;
     if output.json {

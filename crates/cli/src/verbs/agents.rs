@@ -1,7 +1,8 @@
 //! `trl agents`: the agents of this daemon, or those it can write to and whether they are there.
 
 use trl_protocol::agent::CallerParams;
-use trl_protocol::contact::{PresenceList, Whereabouts};
+use trl_protocol::contact::Whereabouts;
+use trl_protocol::methods;
 
 use super::agent;
 use crate::context::Context;
@@ -26,7 +27,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     }
     let client = context.client().await?;
     let mut speaks = args.who.speak(&client).await?;
-    let list: PresenceList = speaks.request("contact.presence", CallerParams::default()).await?;
+    let list = speaks.call::<methods::ContactPresence>(&CallerParams::default()).await?;
     let output = context.output;
     if output.json {
         output.json(&list)?;

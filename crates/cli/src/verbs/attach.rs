@@ -7,9 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::watch;
 use trl_client::{Client, Error, SessionView, Shown};
-use trl_protocol::Fault;
 use trl_protocol::exec::{Encoding, Stream};
 use trl_protocol::session::{AttachParams, Detached, InputParams, NOBODY_ATTACHED, Released, ResizeParams};
+use trl_protocol::{Fault, methods};
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
@@ -183,7 +183,7 @@ impl Stay<'_> {
         let input = InputParams { session_id, data: STANDARD.encode(keys), encoding: Encoding::Base64 };
         loop {
             let before = *pieces.borrow_and_update();
-            match client.session_input(&input).await {
+            match client.call::<methods::SessionInput>(&input).await {
                 Ok(_) => return Ok(()),
                 // Nobody knows whether it arrived; who does not see it types it again.
                 Err(Error::Lost { .. }) => return Ok(()),
@@ -209,7 +209,7 @@ impl Stay<'_> {
             if let (false, true, Some((rows, cols))) = (self.read_only, size != told, size) {
                 let params = ResizeParams { session_id: self.session.to_owned(), rows, cols };
                 // The session may be ending; the view tells.
-                let _ = client.session_resize(&params).await;
+                let _ = client.call::<methods::SessionResize>(&params).await;
                 told = size;
             }
             changes.next().await;

@@ -1,6 +1,7 @@
 //! `trl agent autorespond`: a command that answers while nobody of an agent is there.
 
 use trl_protocol::mail::{AnswerCommand, Autorespond, AutorespondParams, Switch};
+use trl_protocol::methods;
 
 use crate::context::Context;
 use crate::failure::Result;
@@ -51,7 +52,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
         Some(Action::Off) => asked(Switch::Off),
         Some(Action::Status) | None => asked(Switch::Status),
     };
-    let found: Autorespond = line.request("mail.autorespond", params).await?;
+    let found = line.call::<methods::MailAutorespond>(&params).await?;
     if context.output.json {
         context.output.json(&found)?;
     } else {

@@ -1,6 +1,7 @@
 //! `trl cancel`: ends a command; its session stays.
 
 use trl_protocol::exec::{CancelParams, SignalName};
+use trl_protocol::methods;
 
 use crate::context::Context;
 use crate::failure::Result;
@@ -25,7 +26,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
         Err(_) => SignalName::Name(signal.clone()),
     });
     let params = CancelParams { signal, ..target::cancel_params(&args.target) };
-    let cancelled = context.client().await?.exec_cancel(&params).await?;
+    let cancelled = context.client().await?.call::<methods::ExecCancel>(&params).await?;
     match cancelled.exec_id {
         _ if context.output.json => context.output.json(&cancelled)?,
         Some(exec) if cancelled.cancelled => context.output.line(exec.to_string())?,

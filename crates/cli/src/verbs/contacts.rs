@@ -1,8 +1,9 @@
 //! `trl contacts`: who may write to an agent.
 
 use trl_protocol::agent::CallerParams;
-use trl_protocol::contact::{ContactList, ContactParams, ContactRow};
+use trl_protocol::contact::{ContactList, ContactParams};
 use trl_protocol::mail::{Reset, ResetParams};
+use trl_protocol::methods;
 
 use crate::context::Context;
 use crate::failure::Result;
@@ -55,22 +56,22 @@ enum Action {
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let client = context.client().await?;
     let mut speaks = args.who.speak(&client).await?;
-    let (method, who) = match &args.action {
+    let params = |who: &str| ContactParams { who: who.to_owned(), as_token: None };
+    let row = match &args.action {
         None | Some(Action::List) => {
-            let list: ContactList = speaks.request("contact.list", CallerParams::default()).await?;
+            let list = speaks.call::<methods::ContactList>(&CallerParams::default()).await?;
             return print(list, context);
         }
-        Some(Action::Request { who }) => ("contact.request", who),
-        Some(Action::Accept { who }) => ("contact.accept", who),
-        Some(Action::Decline { who }) => ("contact.decline", who),
-        Some(Action::Block { who }) => ("contact.block", who),
+        Some(Action::Request { who }) => speaks.call::<methods::ContactRequest>(&params(who)).await?,
+        Some(Action::Accept { who }) => speaks.call::<methods::ContactAccept>(&params(who)).await?,
+        Some(Action::Decline { who }) => speaks.call::<methods::ContactDecline>(&params(who)).await?,
+        Some(Action::Block { who }) => speaks.call::<methods::ContactBlock>(&params(who)).await?,
         Some(Action::Reset { who }) => {
             let params = ResetParams { who: who.clone(), as_token: None };
-            let done: Reset = speaks.request("mail.reset", params).await?;
+            let done = speaks.call::<methods::MailReset>(&params).await?;
             return told(&done, context);
         }
     };
-    let row: ContactRow = speaks.request(method, ContactParams { who: who.clone(), as_token: None }).await?;
     if context.output.json {
         context.output.json(&row)?;
     } else {

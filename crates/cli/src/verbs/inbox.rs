@@ -3,6 +3,7 @@
 use trl_client::Conversation;
 use trl_protocol::agent::CallerParams;
 use trl_protocol::mail::{DeadLetters, Held, Inbox, InboxParams};
+use trl_protocol::methods;
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
@@ -43,16 +44,16 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let client = context.client().await?;
     let mut speaks = args.who.speak(&client).await?;
     if args.held {
-        let held: Held = speaks.request("mail.held", CallerParams::default()).await?;
+        let held = speaks.call::<methods::MailHeld>(&CallerParams::default()).await?;
         return waiting(&held, context);
     }
     if args.dead_letters {
-        let dead: DeadLetters = speaks.request("mail.dead_letters", CallerParams::default()).await?;
+        let dead = speaks.call::<methods::MailDeadLetters>(&CallerParams::default()).await?;
         return unread(&dead, context);
     }
     let params =
         InboxParams { peek: args.peek, limit: args.limit, wait_s: Some(wait), ..InboxParams::default() };
-    let inbox: Inbox = speaks.request("mail.inbox", params).await?;
+    let inbox = speaks.call::<methods::MailInbox>(&params).await?;
     print(&inbox, context)?;
     if !args.peek && !inbox.messages.is_empty() {
         acknowledge(&mut speaks, &inbox).await?;
@@ -64,7 +65,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
 async fn acknowledge(speaks: &mut Conversation<'_>, inbox: &Inbox) -> Result<()> {
     let shown = inbox.messages.iter().map(|message| message.message_id.clone()).collect();
     let params = InboxParams { peek: true, limit: Some(1), ack: Some(shown), ..InboxParams::default() };
-    let _: Inbox = speaks.request("mail.inbox", params).await?;
+    let _ = speaks.call::<methods::MailInbox>(&params).await?;
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! `trl info`: one session, and what it ran last.
 
 use trl_protocol::exec::{ExecInfo, ExecState, ListParams};
+use trl_protocol::methods;
 use trl_protocol::session::{SessionInfo, SessionParams};
 
 use crate::context::Context;
@@ -22,14 +23,17 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let client = context.client().await?;
-    let session = client.session_info(&SessionParams { session_id: args.session.clone() }).await?;
+    let session =
+        client.call::<methods::SessionInfo>(&SessionParams { session_id: args.session.clone() }).await?;
     let output = context.output;
     if output.json {
         output.json(&session)?;
         return Ok(0);
     }
     output.text(&fields(&session, output))?;
-    let listed = client.exec_list(&ListParams { session_id: Some(session.session_id.to_string()) }).await?;
+    let listed = client
+        .call::<methods::ExecList>(&ListParams { session_id: Some(session.session_id.to_string()) })
+        .await?;
     if !listed.execs.is_empty() {
         let first = listed.execs.len().saturating_sub(LAST_COMMANDS);
         output.text("\n")?;

@@ -1,6 +1,7 @@
 //! `trl kill`: ends sessions and every process they started.
 
 use serde_json::json;
+use trl_protocol::methods;
 use trl_protocol::session::DestroyParams;
 use trl_protocol::system::NoParams;
 
@@ -25,7 +26,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let client = context.client().await?;
     let sessions = if args.all {
-        let list = client.session_list(&NoParams {}).await?;
+        let list = client.call::<methods::SessionList>(&NoParams {}).await?;
         list.sessions.iter().map(|session| session.session_id.to_string()).collect()
     } else {
         args.sessions.clone()
@@ -34,7 +35,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let mut failed: Option<Failure> = None;
     // One that fails must not save the others.
     for session_id in sessions {
-        match client.session_destroy(&DestroyParams { session_id, force: args.force }).await {
+        match client.call::<methods::SessionDestroy>(&DestroyParams { session_id, force: args.force }).await {
             Ok(destroyed) if context.output.json => ended.push(destroyed),
             Ok(destroyed) => context.output.line(destroyed.session_id.to_string())?,
             Err(error) => {

@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use trl_client::{Client, Event, Step};
-use trl_protocol::ExecId;
 use trl_protocol::exec::{AttachParams, Encoding, ListParams, OutputParams, OutputReply, Stream};
+use trl_protocol::{ExecId, methods};
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
@@ -73,7 +73,7 @@ async fn find(client: &Client, named: &str) -> Result<ExecId> {
     if let Ok(exec) = named.parse() {
         return Ok(exec);
     }
-    let list = client.exec_list(&ListParams { session_id: Some(named.to_owned()) }).await?;
+    let list = client.call::<methods::ExecList>(&ListParams { session_id: Some(named.to_owned()) }).await?;
     let last = list.execs.last().map(|exec| exec.exec_id);
     last.ok_or_else(|| {
         Failure::unavailable(format!("session {named} has run no command whose output is kept"))
@@ -88,7 +88,7 @@ async fn range(
     encoding: Encoding,
 ) -> Result<OutputReply> {
     let params = OutputParams { exec_id: exec.to_string(), stream, offset, limit: None, encoding };
-    Ok(client.exec_output(&params).await?)
+    Ok(client.call::<methods::ExecOutput>(&params).await?)
 }
 
 /// What is kept now, stream after stream.

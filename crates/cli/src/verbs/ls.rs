@@ -1,5 +1,6 @@
 //! `trl ls`: the sessions there are.
 
+use trl_protocol::methods;
 use trl_protocol::session::{SessionInfo, SessionList, SessionState};
 use trl_protocol::system::NoParams;
 
@@ -21,7 +22,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     // A daemon that does not run has no sessions to show; starting one would not change that,
     // unless it adopts what an earlier one left.
-    let list = context.client().await?.session_list(&NoParams {}).await?;
+    let list = context.client().await?.call::<methods::SessionList>(&NoParams {}).await?;
     print(args, &list, context.output)?;
     Ok(0)
 }

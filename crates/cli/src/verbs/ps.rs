@@ -1,6 +1,7 @@
 //! `trl ps`: commands, running or all that are kept.
 
 use trl_protocol::exec::{ExecInfo, ExecList, ExecState, ListParams};
+use trl_protocol::methods;
 
 use crate::context::Context;
 use crate::failure::Result;
@@ -23,8 +24,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
-    let mut list =
-        context.client().await?.exec_list(&ListParams { session_id: args.session.clone() }).await?;
+    let mut list = context
+        .client()
+        .await?
+        .call::<methods::ExecList>(&ListParams { session_id: args.session.clone() })
+        .await?;
     if !args.all {
         list.execs.retain(|exec| exec.state != ExecState::Finished);
     }

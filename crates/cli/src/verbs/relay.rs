@@ -6,7 +6,7 @@ use serde::Serialize;
 use trl_mail::identity::Address;
 use trl_mail::relay::nats::kit::Kit;
 use trl_mail::relay::nats::{Credentials, NatsConfig, Quota, check, setup};
-use trl_protocol::agent::AgentList;
+use trl_protocol::methods;
 use trl_protocol::system::NoParams;
 
 use crate::context::Context;
@@ -178,7 +178,7 @@ async fn look(agent: Option<&str>, context: &Context) -> Result<u8> {
         return Err(Failure::usage("no relay is set: mail stays on this machine")
             .hint("set TRL_RELAY, or `relay` in the config file, to nats://HOST:4222"));
     };
-    let list: AgentList = context.client().await?.request("agent.list", NoParams {}).await?;
+    let list = context.client().await?.call::<methods::AgentList>(&NoParams {}).await?;
     let mut looked = Vec::new();
     for row in list.agents.into_iter().filter(|row| agent.is_none_or(|agent| row.agent == agent)) {
         let address = Address::parse(&row.address).map_err(|error| Failure::usage(error.to_string()))?;

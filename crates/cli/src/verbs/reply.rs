@@ -1,6 +1,7 @@
 //! `trl reply`: an answer to a message of the inbox, to the session that asked.
 
-use trl_protocol::mail::{ReplyParams, Sent};
+use trl_protocol::mail::ReplyParams;
+use trl_protocol::methods;
 
 use crate::context::Context;
 use crate::failure::Result;
@@ -27,6 +28,6 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let mut speaks = args.who.speak(&client).await?;
     let params =
         ReplyParams { message_id: args.message.clone(), text: text.into(), auto: None, as_token: None };
-    let sent: Sent = speaks.request("mail.reply", params).await?;
+    let sent = speaks.call::<methods::MailReply>(&params).await?;
     send::told(&sent, context)
 }

@@ -1,6 +1,7 @@
 //! `trl restart`: replaces a running daemon by one of this binary; sessions stay.
 
 use serde_json::json;
+use trl_protocol::methods;
 use trl_protocol::system::{NoParams, ShutdownParams};
 
 use crate::context::Context;
@@ -25,8 +26,8 @@ pub(crate) async fn run(_args: &Args, context: &Context) -> Result<u8> {
     let before = old.shutdown(&ShutdownParams { keep_sessions: true }).await?;
     drop(old);
     let new = context.started().await?;
-    let info = new.system_info(&NoParams {}).await?;
-    let sessions = new.session_list(&NoParams {}).await?.sessions.len();
+    let info = new.call::<methods::SystemInfo>(&NoParams {}).await?;
+    let sessions = new.call::<methods::SessionList>(&NoParams {}).await?.sessions.len();
     if context.output.json {
         context.output.json(&json!({
             "old_pid": before.pid,

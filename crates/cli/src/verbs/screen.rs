@@ -1,7 +1,7 @@
 //! `trl screen`: what a person would see on a command's terminal.
 
-use trl_protocol::ExecId;
 use trl_protocol::exec::{Screen, ScreenParams};
+use trl_protocol::{ExecId, methods};
 
 use crate::context::Context;
 use crate::failure::Result;
@@ -22,7 +22,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
         Ok(_) => ScreenParams { exec_id: named, session_id: None },
         Err(_) => ScreenParams { exec_id: None, session_id: named },
     };
-    let screen = context.client().await?.exec_screen(&params).await?;
+    let screen = context.client().await?.call::<methods::ExecScreen>(&params).await?;
     if context.output.json {
         context.output.json(&screen)?;
         return Ok(0);

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use trl_client::{Client, Conversation, Error};
-use trl_protocol::Code;
 use trl_protocol::mail::{AwaitParams, AwaitedReply, SendParams, Sent};
+use trl_protocol::{Code, methods};
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
         expires_s: args.expires,
         ..SendParams::default()
     };
-    let sent: Sent = speaks.request("mail.send", letter).await?;
+    let sent = speaks.call::<methods::MailSend>(&letter).await?;
     let Some(wait) = args.wait else { return told(&sent, context) };
     let id = sent.message_id;
     let heard = hear(&args.who, &client, speaks, &id, wait).await.map_err(|error| {
@@ -95,7 +95,7 @@ async fn hear(
     loop {
         let left = (wait - begun.elapsed().as_secs_f64()).max(0.0);
         let params = AwaitParams { message_id: message_id.to_owned(), timeout_s: Some(left), as_token: None };
-        match speaks.request("mail.await_reply", params).await {
+        match speaks.call::<methods::MailAwaitReply>(&params).await {
             Ok(heard) => return Ok(heard),
             Err(error) if is_replaced(&error) && left > 0.0 => {}
             Err(error) => return Err(error.into()),

@@ -5,6 +5,7 @@ use std::io::Read as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use trl_protocol::exec::{Encoding, WriteParams};
+use trl_protocol::methods;
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
@@ -41,7 +42,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let last = chunks.len() - 1;
     for (index, chunk) in chunks.iter().enumerate() {
         let reply = client
-            .exec_write(&WriteParams {
+            .call::<methods::ExecWrite>(&WriteParams {
                 exec_id: args.exec.clone(),
                 data: STANDARD.encode(chunk),
                 encoding: Encoding::Base64,

@@ -1,6 +1,7 @@
 //! `trl sent`: what became of a message.
 
-use trl_protocol::mail::{FailReason, MessageParams, State, Status};
+use trl_protocol::mail::{FailReason, MessageParams, State};
+use trl_protocol::methods;
 
 use crate::context::Context;
 use crate::failure::Result;
@@ -22,7 +23,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let client = context.client().await?;
     let mut line = args.who.speak(&client).await?;
     let params = MessageParams { message_id: args.message.clone(), as_token: None };
-    let status: Status = line.request("mail.status", params).await?;
+    let status = line.call::<methods::MailStatus>(&params).await?;
     let output = context.output;
     if output.json {
         output.json(&status)?;

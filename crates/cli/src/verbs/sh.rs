@@ -12,10 +12,10 @@ use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 use trl_client::Client;
-use trl_protocol::SessionId;
 use trl_protocol::exec::{Encoding, Outcome, RunParams};
 use trl_protocol::limits::MAX_SECONDS;
 use trl_protocol::session::SessionParams;
+use trl_protocol::{SessionId, methods};
 
 use crate::context::{self, Context};
 use crate::failure::{Failure, Result};
@@ -81,7 +81,8 @@ async fn enter(args: &Args, context: &Context) -> Result<(Arc<Client>, Place)> {
     let client = context.client().await?;
     let session = target::find_or_make(&client, &args.session, args.shell.as_deref()).await?.id;
     target::refuse_own_session(session)?;
-    let info = client.session_info(&SessionParams { session_id: session.to_string() }).await?;
+    let info =
+        client.call::<methods::SessionInfo>(&SessionParams { session_id: session.to_string() }).await?;
     let label = info.name.unwrap_or_else(|| session.to_string());
     Ok((client, Place { label, session, cwd: info.working_dir, status: 0 }))
 }

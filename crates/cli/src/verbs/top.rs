@@ -14,6 +14,7 @@ use serde::Serialize;
 use tokio::io::AsyncReadExt as _;
 use trl_client::Client;
 use trl_protocol::exec::{ExecInfo, ExecState, ListParams, Stream};
+use trl_protocol::methods;
 use trl_protocol::session::SessionInfo;
 use trl_protocol::system::NoParams;
 
@@ -77,8 +78,8 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
 }
 
 async fn look(client: &Client) -> Result<Moment> {
-    let sessions = client.session_list(&NoParams {}).await?.sessions;
-    let mut execs = client.exec_list(&ListParams { session_id: None }).await?.execs;
+    let sessions = client.call::<methods::SessionList>(&NoParams {}).await?.sessions;
+    let mut execs = client.call::<methods::ExecList>(&ListParams { session_id: None }).await?.execs;
     execs.retain(|exec| exec.state != ExecState::Finished);
     Ok(Moment { sessions, execs })
 }

@@ -1,6 +1,7 @@
 //! `trl version`: of this client and of the daemon that runs.
 
 use serde_json::json;
+use trl_protocol::methods;
 use trl_protocol::system::NoParams;
 
 use crate::context::Context;
@@ -15,7 +16,7 @@ pub(crate) struct Args {}
 
 pub(crate) async fn run(_args: &Args, context: &Context) -> Result<u8> {
     let info = match context.running().await? {
-        Some(client) => Some(client.system_info(&NoParams {}).await?),
+        Some(client) => Some(client.call::<methods::SystemInfo>(&NoParams {}).await?),
         None => None,
     };
     let output = context.output;

@@ -1,6 +1,7 @@
 //! `trl wait`: until a command is over, says something, or serves.
 
 use trl_protocol::exec::{Exit, LogUntil, Matched, PortUntil, Until, WaitParams, Waited};
+use trl_protocol::methods;
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
@@ -45,7 +46,7 @@ fn address(text: &str) -> std::result::Result<(Option<String>, u16), String> {
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let params = WaitParams { exec_id: args.exec.clone(), timeout_s: args.timeout, until: Some(until(args)) };
     output::note_to_person(&format!("waiting for {} ({})", args.exec, goal(args)));
-    let waited = context.client().await?.exec_wait(&params).await.map_err(Failure::from)?;
+    let waited = context.client().await?.call::<methods::ExecWait>(&params).await.map_err(Failure::from)?;
     tell(&waited, context)?;
     Ok(match (&waited.matched, &waited.info.outcome) {
         (Matched::Exit(_), Some(outcome)) if outcome.timed_out => TIMED_OUT,

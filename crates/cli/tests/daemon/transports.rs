@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Map, Value, json};
-use trl_protocol::Request;
+use trl_protocol::METHODS;
 use trl_testkit::process::{self, Signal};
 use trl_testkit::{Connection, Daemon, GUARD, Http, WebSocket, every, trl, wait_until};
 
@@ -156,13 +156,13 @@ fn every_method_is_answered_the_same_over_every_transport() {
         assert!(token.is_string(), "{way}");
         made.push((way, name, ran["data"]["exec_id"].as_str().unwrap().to_owned(), token));
     }
-    let takes_a_token: Vec<&str> = Request::schemas()
-        .into_iter()
-        .filter(|(_, schema)| schema.get("properties").is_some_and(|it| it.get("as").is_some()))
-        .map(|(method, _)| method)
+    let takes_a_token: Vec<&str> = METHODS
+        .iter()
+        .filter(|method| (method.params_schema)().get("properties").is_some_and(|it| it.get("as").is_some()))
+        .map(|method| method.name)
         .collect();
     // What is made must be there before it is ended, and the last of all ends everything.
-    let mut methods: Vec<&str> = Request::METHODS.to_vec();
+    let mut methods: Vec<&str> = METHODS.iter().map(|method| method.name).collect();
     methods.sort_by_key(|method| (*method == "session.destroy", *method == "system.shutdown"));
     every(methods, |method| {
         let wrong = json!({"no_such_param": 1});

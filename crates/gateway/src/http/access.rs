@@ -8,10 +8,8 @@ use std::path::{Path, PathBuf};
 
 use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 
-use trl_protocol::{Code, Fault, Request};
+use trl_protocol::{Code, Fault, Request, Scope};
 use trl_sys::private::read_secret;
-
-use super::scope::Scope;
 
 /// A token shorter than this can be guessed.
 const SHORT: usize = 16;
@@ -39,12 +37,12 @@ pub(crate) struct Grant {
 
 impl Grant {
     pub(crate) fn allows(&self, request: &Request) -> Result<(), Fault> {
-        let needed = Scope::of(request);
+        let needed = request.scope();
         if needed <= self.scope {
             return Ok(());
         }
         let Grant { name, scope } = self;
-        let (method, needed, scope) = (request.method(), needed.name(), scope.name());
+        let (method, needed, scope) = (request.info().name, needed.name(), scope.name());
         tracing::warn!(token = name, method, "a token was used for more than it may do");
         Err(Fault::new(
             Code::AuthFailed,

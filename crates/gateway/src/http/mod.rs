@@ -10,7 +10,6 @@ mod origin;
 mod patience;
 mod routes;
 mod rpc;
-mod scope;
 mod sse;
 mod tls;
 mod ws;
@@ -35,7 +34,6 @@ use trl_runtime::Runtime;
 
 pub(crate) use access::Grant;
 pub use access::{TokenError, Tokens};
-pub(crate) use scope::Scope;
 pub use tls::{TlsError, TlsFiles};
 
 use crate::connection::Phase;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
-use trl_protocol::{Code, Event, Fault, PROTOCOL_VERSION, Request};
+use trl_protocol::{Code, Fault, METHODS, MethodInfo, PROTOCOL_VERSION};
 
 use super::answer;
 
@@ -19,9 +19,9 @@ const MORE_STATUSES: [u16; 3] = [403, 405, 408];
 fn document() -> Value {
     let mut schemas = Schemas::default();
     let requests = requests(&mut schemas);
-    let replies: Vec<Value> = Request::reply_schemas()
-        .into_iter()
-        .map(|(method, schema)| schemas.add(&format!("{method}.reply"), schema.to_value()))
+    let replies: Vec<Value> = METHODS
+        .iter()
+        .map(|method| schemas.add(&format!("{}.reply", method.name), (method.reply_schema)().to_value()))
         .collect();
     let fault = schemas.add("error", Fault::schema().to_value());
     let id = json!({"type": ["string", "number", "null"]});
@@ -61,8 +61,8 @@ fn document() -> Value {
 fn requests(schemas: &mut Schemas) -> Value {
     let mut mapping = Map::new();
     let mut choices = Vec::new();
-    for (method, params) in Request::schemas() {
-        let params = params.to_value();
+    for MethodInfo { name: method, about, params_schema, .. } in METHODS {
+        let params = params_schema().to_value();
         let needs_params = params.get("required").and_then(Value::as_array).is_some_and(|it| !it.is_empty());
         let params = schemas.add(&format!("{method}.params"), params);
         let params = if needs_params { params } else { json!({"anyOf": [params, {"type": "null"}]}) };
@@ -70,6 +70,7 @@ fn requests(schemas: &mut Schemas) -> Value {
         required.extend(needs_params.then_some("params"));
         let request = json!({
             "type": "object",
+            "description": about.trim(),
             "required": required,
             "properties": {
                 "id": {"type": ["string", "number"]},
@@ -79,7 +80,7 @@ fn requests(schemas: &mut Schemas) -> Value {
             "additionalProperties": false,
         });
         let name = format!("{method}.request");
-        mapping.insert(method.to_owned(), json!(reference(&name)));
+        mapping.insert((*method).to_owned(), json!(reference(&name)));
         choices.push(json!({"$ref": reference(&name)}));
         schemas.all.insert(name, request);
     }
@@ -89,7 +90,7 @@ fn requests(schemas: &mut Schemas) -> Value {
 fn paths(requests: &Value) -> Value {
     let refused = |what: &str| json!({"description": what, "content": {"application/json": {"schema": {"$ref": reference("refusal")}}}});
     let streams: Vec<&str> =
-        Request::METHODS.iter().copied().filter(|method| !Event::of(method).is_empty()).collect();
+        METHODS.iter().filter(|method| !method.rules.events.is_empty()).map(|method| method.name).collect();
     let mut answers = Map::new();
     answers.insert(
         "200".to_owned(),
@@ -228,6 +229,6 @@ mod tests {
             ["discriminator"]["mapping"]
             .as_object()
             .map_or(0, Map::len);
-        assert_eq!(choices, Request::METHODS.len());
+        assert_eq!(choices, METHODS.len());
     }
 }

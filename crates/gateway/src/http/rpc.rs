@@ -33,12 +33,12 @@ pub(crate) async fn take(
     if let Err(fault) = grant.allows(&call.request) {
         return answer::with_status(StatusCode::FORBIDDEN, &call.id, &Err(fault));
     }
-    if !Event::of(call.request.method()).is_empty() && sse::is_wanted(&headers) {
+    if !call.request.info().rules.events.is_empty() && sse::is_wanted(&headers) {
         return sse::take(front, call).await;
     }
     let id = call.id.clone();
-    if call.request.is_endless() {
-        return answer::response(&id, &Err(only_as_events(call.request.method())));
+    if call.request.info().rules.endless {
+        return answer::response(&id, &Err(only_as_events(call.request.info().name)));
     }
     let result = undisturbed(&front, call, Unheard).await;
     answer::response(&id, &result)

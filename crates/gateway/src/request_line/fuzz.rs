@@ -33,7 +33,7 @@ fn fuzz_request_lines() {
     trl_testkit::fuzz(&corpus, words, |line| match read(line) {
         Ok(call) => {
             assert!(serde_json::from_str::<serde_json::Value>(&call.id).is_ok(), "{}", call.id);
-            call.request.method().to_owned()
+            call.request.info().name.to_owned()
         }
         Err(refusal) => {
             assert!(serde_json::from_str::<serde_json::Value>(&refusal.id).is_ok(), "{}", refusal.id);

@@ -17,7 +17,7 @@ use trl_mail::clock::{Clock, ManualClock};
 use trl_mail::presence::{Processes, SystemProcesses};
 use trl_mail::relay::{EmbeddedLimits, EmbeddedRelay};
 use trl_mail::steps::Steps;
-use trl_mail::{Caller, Mail, MailConfig, MailRequest};
+use trl_mail::{Caller, Mail, MailConfig};
 use trl_protocol::{Fault, Request};
 
 pub const START_MS: i64 = 1_800_000_000_000;
@@ -165,7 +165,9 @@ pub async fn until<F: Future<Output = Value>>(
 }
 
 pub async fn ask(mail: &Mail, caller: Caller, method: &str, params: Value) -> Result<Value, Fault> {
-    let request = MailRequest::try_from(Request::parse(method, params)?).unwrap();
+    let Request::Mail(request) = Request::parse(method, params)? else {
+        unreachable!("{method} is not for the mail")
+    };
     mail.handle(request, caller).await.map(|reply| serde_json::to_value(reply).unwrap())
 }
 

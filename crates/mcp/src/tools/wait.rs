@@ -73,7 +73,7 @@ impl Spec for Wait {
             json!({ "exec_id": args.exec_id, "timeout_s": timeout.max(0.001), "until": args.until()? });
         let waited = call.teller.while_waiting(async {
             tokio::select! {
-                waited = client.call("exec.wait", params) => waited.map_err(fault::of),
+                waited = client.request::<Value>("exec.wait", params) => waited.map_err(fault::of),
                 () = call.ct.cancelled() => Err(Fault::internal("the wait was cancelled by the client")),
             }
         });

@@ -1,17 +1,19 @@
 //! `agent.…`, `mail.…` and `contact.…`: what they mean is decided by the mail itself.
 
-use trl_mail::{Caller as MailCaller, MailRequest};
+use trl_mail::Caller as MailCaller;
 use trl_protocol::agent::CallerParams;
 use trl_protocol::change::{Change, ChangeEvent, Topic};
 use trl_protocol::mail::SubscriptionOver;
-use trl_protocol::{Code, Event, Fault, MailReply, Request};
+use trl_protocol::{Code, Event, Fault, MailReply, MailRequest};
 
 use crate::caller::{Caller, EventSink, Gone};
 use crate::runtime::Inner;
 
-pub(crate) async fn perform(runtime: &Inner, request: Request, caller: &Caller) -> Result<MailReply, Fault> {
-    let request = MailRequest::try_from(request)
-        .map_err(|other| Fault::internal(format!("{} is not for the mail", other.method())))?;
+pub(crate) async fn perform(
+    runtime: &Inner,
+    request: MailRequest,
+    caller: &Caller,
+) -> Result<MailReply, Fault> {
     let mail = runtime.mailroom.mail().await?;
     let asks = MailCaller { connection: caller.connection };
     if waits(&request) {
@@ -38,7 +40,7 @@ pub(crate) async fn subscribe<S: EventSink>(
     params: CallerParams,
     caller: &Caller,
     events: &mut S,
-) -> Result<MailReply, Fault> {
+) -> Result<SubscriptionOver, Fault> {
     let mail = runtime.mailroom.mail().await?;
     let mut subscription = mail.subscribe(params, MailCaller { connection: caller.connection }).await?;
     // The subscription keeps what it needs; the mail itself can be closed meanwhile.
@@ -48,7 +50,7 @@ pub(crate) async fn subscribe<S: EventSink>(
         let event = tokio::select! {
             event = subscription.next() => event?,
             () = caller.gone() => return Err(nobody_waits()),
-            () = runtime.stopping() => return Ok(MailReply::Subscription(SubscriptionOver { events: told })),
+            () = runtime.stopping() => return Ok(SubscriptionOver { events: told }),
         };
         if let Err(Gone) = events.send(Event::Mail { count: event.count, ids: &event.ids }).await {
             return Err(nobody_waits());
@@ -60,13 +62,15 @@ pub(crate) async fn subscribe<S: EventSink>(
 /// What a reply says has happened.
 fn change(reply: &MailReply) -> Option<ChangeEvent> {
     let (agent, label, message_id, told) = match reply {
-        MailReply::Created(made) => (Some(&made.agent), None, None, (Topic::Agent, Change::Created)),
-        MailReply::Used(used) => {
+        MailReply::AgentCreate(made) => (Some(&made.agent), None, None, (Topic::Agent, Change::Created)),
+        MailReply::AgentUse(used) => {
             (Some(&used.agent), Some(&used.label), None, (Topic::Agent, Change::Present))
         }
-        MailReply::Released(gone) => (None, Some(&gone.label), None, (Topic::Agent, Change::Released)),
-        MailReply::Sent(sent) => (None, None, Some(&sent.message_id), (Topic::Mail, Change::Sent)),
-        MailReply::Inbox(inbox) if !inbox.messages.is_empty() => {
+        MailReply::AgentRelease(gone) => (None, Some(&gone.label), None, (Topic::Agent, Change::Released)),
+        MailReply::MailSend(sent) | MailReply::MailReply(sent) => {
+            (None, None, Some(&sent.message_id), (Topic::Mail, Change::Sent))
+        }
+        MailReply::MailInbox(inbox) if !inbox.messages.is_empty() => {
             (None, None, None, (Topic::Mail, Change::Read))
         }
         _ => return None,

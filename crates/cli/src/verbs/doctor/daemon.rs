@@ -1,7 +1,7 @@
 //! Does a daemon answer, and does it speak as we do?
 
-use trl_protocol::PROTOCOL_VERSION;
 use trl_protocol::system::NoParams;
+use trl_protocol::{PROTOCOL_VERSION, methods};
 
 use super::Check;
 use crate::context::Context;
@@ -17,8 +17,8 @@ pub(super) async fn check(context: &Context) -> Vec<Check> {
         Err(failure) => return vec![silent(&failure)],
     };
     let asked = async {
-        let info = client.system_info(&NoParams {}).await?;
-        let stats = client.system_stats(&NoParams {}).await?;
+        let info = client.call::<methods::SystemInfo>(&NoParams {}).await?;
+        let stats = client.call::<methods::SystemStats>(&NoParams {}).await?;
         Ok::<_, trl_client::Error>((info, stats))
     };
     let (info, stats) = match asked.await {

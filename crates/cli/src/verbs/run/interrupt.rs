@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use trl_client::Client;
-use trl_protocol::ExecId;
 use trl_protocol::exec::{CancelParams, SignalName};
+use trl_protocol::{ExecId, methods};
 
 use crate::failure::Failure;
 use crate::output;
@@ -48,7 +48,7 @@ async fn cancel(client: Arc<Client>, mut exec: watch::Receiver<Option<ExecId>>, 
         session_id: None,
         signal: signal.map(|name| SignalName::Name(name.to_owned())),
     };
-    if let Err(error) = client.exec_cancel(&params).await {
+    if let Err(error) = client.call::<methods::ExecCancel>(&params).await {
         output::note(&format!("cannot cancel the command: {error}"));
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use trl_client::{Client, Event, ExecStream, Step};
-use trl_protocol::ExecId;
 use trl_protocol::exec::{CancelParams, RunParams, Stream, StreamReply};
+use trl_protocol::{ExecId, methods};
 
 use super::interrupt;
 use super::stdin::{self, Input};
@@ -71,7 +71,7 @@ pub(crate) async fn follow(
     if let (true, Some(exec)) = (unheard, *exec.borrow()) {
         // Its end is not waited for, nor does it matter if it came first.
         let params = CancelParams { exec_id: Some(exec.to_string()), session_id: None, signal: None };
-        let _ = client.exec_cancel(&params).await;
+        let _ = client.call::<methods::ExecCancel>(&params).await;
     }
     done
 }

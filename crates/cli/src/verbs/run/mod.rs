@@ -16,7 +16,7 @@ use trl_protocol::exec::{Encoding, Outcome, RunParams, RunReply, StreamReply};
 use trl_protocol::ids::is_env_name;
 use trl_protocol::limits::MAX_SECONDS;
 use trl_protocol::session::DestroyParams;
-use trl_protocol::{Code, Fault, SessionId};
+use trl_protocol::{Code, Fault, SessionId, methods};
 
 use crate::config::{parse_bytes, parse_seconds};
 use crate::context::Context;
@@ -111,8 +111,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     if args.new {
         let session = target::throw_away(&client, args.shell.as_deref()).await?;
         let done = in_session(args, context, &client, session).await;
-        let ended =
-            client.session_destroy(&DestroyParams { session_id: session.to_string(), force: true }).await;
+        let ended = client
+            .call::<methods::SessionDestroy>(&DestroyParams { session_id: session.to_string(), force: true })
+            .await;
         return done.and_then(|status| ended.map(|_| status).map_err(Failure::from));
     }
     let session = target::find_or_make(&client, &args.session, args.shell.as_deref()).await?;
@@ -133,7 +134,7 @@ async fn in_session(
 ) -> Result<u8> {
     let mut params = params(args, session);
     if args.detach {
-        let started = client.exec_start(&params).await?;
+        let started = client.call::<methods::ExecStart>(&params).await?;
         if context.output.json {
             context.output.json(&started)?;
         } else {

@@ -6,8 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tokio::sync::{mpsc, watch};
 use trl_client::Client;
-use trl_protocol::ExecId;
 use trl_protocol::exec::{Encoding, WriteParams};
+use trl_protocol::{ExecId, methods};
 
 use crate::verbs::send_input::write_id;
 
@@ -48,7 +48,7 @@ pub(super) async fn feed(client: &Client, mut exec: watch::Receiver<Option<ExecI
         };
         // A command that has ended or closed its stdin ends us as SIGPIPE would; how it
         // ended is told by its result.
-        if client.exec_write(&params).await.is_err() || chunk.is_none() {
+        if client.call::<methods::ExecWrite>(&params).await.is_err() || chunk.is_none() {
             return;
         }
         index += 1;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use trl_protocol::Fault;
 use trl_protocol::exec::{CancelParams, Cancelled};
 use trl_protocol::wire::{FromHost, ToHost};
+use trl_protocol::{Fault, methods};
 
 use super::subject;
 use crate::runtime::Inner;
@@ -14,7 +14,7 @@ use crate::signal;
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: &CancelParams) -> Result<Cancelled, Fault> {
     let signal = params.signal.as_ref().map(signal::number).transpose()?;
     let (session, exec) =
-        subject::of(runtime, "exec.cancel", params.session_id.as_deref(), params.exec_id.as_deref())?;
+        subject::of::<methods::ExecCancel>(runtime, params.session_id.as_deref(), params.exec_id.as_deref())?;
     let answer = session.link.call(|req| ToHost::Cancel { req, exec, signal }).await?;
     match answer.message {
         FromHost::Cancelled { exec, .. } => {

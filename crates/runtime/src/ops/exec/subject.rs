@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use trl_protocol::Fault;
+use trl_protocol::{Fault, Method};
 
 use crate::runtime::Inner;
 use crate::session::Session;
 
 /// The session, and the command if one was named. Exactly one of the two is given.
-pub(super) fn of(
+pub(super) fn of<M: Method>(
     runtime: &Inner,
-    method: &str,
     session_id: Option<&str>,
     exec_id: Option<&str>,
 ) -> Result<(Arc<Session>, Option<u64>), Fault> {
+    let method = M::NAME;
     match (session_id, exec_id) {
         (Some(session), None) => Ok((runtime.registry.living(session)?, None)),
         (None, Some(exec)) => runtime.registry.of_exec(exec).map(|(session, exec)| (session, Some(exec))),

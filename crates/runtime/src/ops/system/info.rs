@@ -2,7 +2,7 @@
 
 use trl_protocol::system::{LimitsInfo, SystemInfo};
 use trl_protocol::wire::HOST_PROTOCOL;
-use trl_protocol::{PROTOCOL_VERSION, Request, limits};
+use trl_protocol::{METHODS, PROTOCOL_VERSION, limits};
 
 use crate::runtime::Inner;
 use crate::shells::{self, Surroundings};
@@ -15,7 +15,7 @@ pub(crate) fn perform(runtime: &Inner) -> SystemInfo {
         protocol_version: PROTOCOL_VERSION,
         host_protocol_version: HOST_PROTOCOL,
         pid: std::process::id(),
-        features: Request::METHODS.iter().map(|method| (*method).to_owned()).collect(),
+        features: METHODS.iter().map(|method| method.name.to_owned()).collect(),
         shells: shells::installed(around),
         limits: LimitsInfo {
             max_sessions: config.max_sessions,
