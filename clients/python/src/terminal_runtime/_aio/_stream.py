@@ -1,0 +1,147 @@
+"""Events of a request as they come, across cut connections and restarted daemons."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from .._attempts import TRIES
+from .._display import Shown
+from .._failures import ConnectionEnded, DaemonError, LostError, UnreadableError
+from .._progress import Progress
+from .._wire import Done, Event, Incoming, request_line
+from ._link import AsyncLink
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from ._client import AsyncClient
+
+EventT = TypeVar("EventT")
+ReplyT = TypeVar("ReplyT", bound=Shown)
+
+
+class AsyncEventStream(Generic[EventT, ReplyT]):
+    """An asyncio iterator over events. `result` has the reply once the iteration is over.
+
+    The request is sent when the first event is asked for. A stream that is left early does
+    not end what it is about: a command runs on.
+    """
+
+    def __init__(self, client: AsyncClient, progress: Progress[EventT, ReplyT]) -> None:
+        self._client = client
+        self._progress = progress
+        self._link: AsyncLink | None = None
+        self._result: ReplyT | None = None
+        self._over = False
+        #: Connections in a row that brought nothing new.
+        self._fruitless = 0
+
+    @property
+    def result(self) -> ReplyT:
+        if self._result is None:
+            raise RuntimeError("the stream has not ended: iterate over it first")
+        return self._result
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> EventT:
+        if self._over:
+            raise StopAsyncIteration
+        try:
+            event = await self._next()
+        except BaseException:
+            self._over = True
+            self._drop()
+            raise
+        if event is None:
+            raise StopAsyncIteration
+        return event
+
+    async def finish(self) -> ReplyT:
+        """Reads what is left and returns the reply."""
+        async for _ in self:
+            pass
+        return self.result
+
+    async def aclose(self) -> None:
+        self._over = True
+        self._drop()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def _next(self) -> EventT | None:
+        """None at the end, with the result in its place."""
+        while True:
+            try:
+                incoming = await self._incoming()
+            except ConnectionEnded:
+                await self._resume()
+                continue
+            if isinstance(incoming, Event):
+                event = self._accepted(incoming)
+                if event is not None:
+                    self._fruitless = 0
+                    return event
+            elif isinstance(incoming, Done):
+                self._finish(incoming)
+                return None
+            else:
+                await self._failed(incoming.error)
+
+    async def _incoming(self) -> Incoming:
+        if self._link is None:
+            self._link = await self._send()
+        return await self._link.next()
+
+    async def _send(self) -> AsyncLink:
+        link = await self._client.take_link(resuming=self._fruitless > 0)
+        id = self._client.new_id()
+        progress = self._progress
+        line = request_line(id, progress.method, progress.params)
+        try:
+            await link.send(id, progress.method, line, streaming=True)
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    def _accepted(self, event: Event) -> EventT | None:
+        try:
+            return self._progress.accept(event.name, event.data)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UnreadableError(self._progress.method, repr(error)) from error
+
+    def _finish(self, done: Done) -> None:
+        try:
+            self._result = self._progress.finish(done.data)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UnreadableError(self._progress.method, repr(error)) from error
+        self._over = True
+        if self._link is not None:
+            self._client.keep_link(self._link)
+            self._link = None
+
+    async def _failed(self, error: DaemonError) -> None:
+        """Returns if the stream goes on with the next daemon."""
+        if error.code != "SHUTTING_DOWN" or not self._client.may_come_back:
+            raise error
+        # Its socket still accepts; the end of this connection is the sign that it is gone.
+        if self._link is not None:
+            await self._link.closed()
+        await self._resume()
+
+    async def _resume(self) -> None:
+        self._drop()
+        self._fruitless += 1
+        if self._fruitless > TRIES or not self._progress.resume():
+            raise LostError(self._progress.method)
+
+    def _drop(self) -> None:
+        if self._link is not None:
+            self._link.close()
+            self._link = None

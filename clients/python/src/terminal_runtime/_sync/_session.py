@@ -1,0 +1,370 @@
+# Made from _aio/_session.py by clients/generate; do not edit.
+"""A session: a living shell."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .._failures import DaemonError
+from .._progress import Output
+from .._results import RunResult, Screen, with_result
+from ..protocol import ExecInfo, SessionAttachReply, SessionInfo
+from ._client import Client
+from ._command import Command, CommandStream
+from ._files import Files
+from ._pipe import INTERRUPTS
+from ._stream import EventStream
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+#: How long an interrupted caller waits for its command to end.
+_GRACE_S = 15.0
+
+_default: Client | None = None
+
+
+def default_client() -> Client:
+    """The client of sessions that are given none."""
+    global _default
+    if _default is None:
+        _default = Client()
+    return _default
+
+
+def given(**params: Any) -> dict[str, Any]:
+    """The params that have a value."""
+    return {name: value for name, value in params.items() if value is not None}
+
+
+class Session:
+    """A blocking session: a living shell whose variables and directory carry over.
+
+    It is made when it is first used, or by `with`, and ends with that `with`; `keep=True`
+    leaves it to others. `Session.existing(name)` is a handle on one that is there.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        client: Client | None = None,
+        shell: str | None = None,
+        env: Mapping[str, str] | None = None,
+        working_dir: str | None = None,
+        timeout_s: float | None = None,
+        idle_timeout_s: float | None = None,
+        tty: bool | None = None,
+        rc: bool | None = None,
+        limits: Mapping[str, Any] | None = None,
+        isolation: Any = None,
+        runtime: str | None = None,
+        durability: str | None = None,
+        replace_env: bool | None = None,
+        keep: bool = False,
+    ) -> None:
+        self.client = client if client is not None else default_client()
+        self._id: str | None = None
+        self._keep = keep
+        self._create = given(
+            name=name,
+            shell=shell,
+            env=dict(env) if env is not None else None,
+            working_dir=working_dir,
+            timeout_s=timeout_s,
+            idle_timeout_s=idle_timeout_s,
+            tty=tty,
+            rc=rc,
+            limits=dict(limits) if limits is not None else None,
+            isolation=isolation,
+            runtime=runtime,
+            durability=durability,
+            replace_env=replace_env,
+        )
+        self.files = Files(self)
+
+    @classmethod
+    def existing(cls, session: str, *, client: Client | None = None) -> Session:
+        """A handle on a session that is there, by id or name. Nothing is asked yet."""
+        handle = cls(client=client, keep=True)
+        handle._id = session
+        return handle
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._id or 'not made yet'!r})"
+
+    def __enter__(self) -> Self:
+        self.create()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._keep:
+            self._end()
+
+    def _end(self) -> None:
+        try:
+            self.destroy()
+        except DaemonError as error:
+            # Somebody else ended it: that is what was wanted.
+            if error.code not in ("SESSION_NOT_FOUND", "SESSION_TERMINATED"):
+                raise
+
+    @property
+    def id(self) -> str:
+        """The session's id, or the name by which it was found."""
+        if self._id is None:
+            raise RuntimeError("the session is not made yet: use `with`, create() or run()")
+        return self._id
+
+    def create(self) -> str:
+        """Makes the session unless it is made; returns its id."""
+        if self._id is None:
+            made = self.client.call("session.create", self._create)
+            self._id = str(made["session_id"])
+        return self._id
+
+    # Commands.
+
+    def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        timeout_s: float | None = None,
+        stdin: str | bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        working_dir: str | None = None,
+        max_output_bytes: int | None = None,
+        tty: bool | None = None,
+        merge_stderr: bool | None = None,
+        check: bool = False,
+        wait_s: float | None = None,
+        background: bool | None = None,
+        replace_env: bool | None = None,
+        soft_timeout_s: float | None = None,
+    ) -> RunResult:
+        """Runs a command and waits for its end. A list of words is run without a shell's reading.
+
+        An interrupted call (Ctrl-C; a cancelled task) cancels the command.
+        """
+        params = self._command(
+            command,
+            timeout_s=timeout_s,
+            stdin=stdin,
+            env=env,
+            working_dir=working_dir,
+            max_output_bytes=max_output_bytes,
+            tty=tty,
+            merge_stderr=merge_stderr,
+            check=check or None,
+            wait_s=wait_s,
+            background=background,
+            replace_env=replace_env,
+            soft_timeout_s=soft_timeout_s,
+        )
+        try:
+            return RunResult.decode(self.client.call("exec.run", params))
+        except DaemonError as error:
+            raise with_result(error) from None
+        except INTERRUPTS:
+            self._cancel_run(params)
+            raise
+
+    def _cancel_run(self, params: dict[str, Any]) -> None:
+        """Ends a command whose answer nobody waits for.
+
+        Sent again with its `run_id`, it is not started again but told by its id.
+        """
+        known = {"background": False, **params}
+        known.pop("check", None)
+        started = self.client.call("exec.start", known)
+        command = Command(self.client, str(started["exec_id"]))
+        command.cancel()
+        command.wait(_GRACE_S)
+
+    def stream(
+        self,
+        command: str | Sequence[str],
+        *,
+        timeout_s: float | None = None,
+        stdin: str | bytes | None = None,
+        stdin_open: bool | None = None,
+        env: Mapping[str, str] | None = None,
+        working_dir: str | None = None,
+        tty: bool | None = None,
+        merge_stderr: bool | None = None,
+        check: bool = False,
+        wait_s: float | None = None,
+        replace_env: bool | None = None,
+    ) -> CommandStream:
+        """Runs a command and iterates over its output as it comes."""
+        params = self._params(
+            command,
+            timeout_s=timeout_s,
+            stdin=stdin,
+            stdin_open=stdin_open,
+            env=env,
+            working_dir=working_dir,
+            tty=tty,
+            merge_stderr=merge_stderr,
+            check=check or None,
+            wait_s=wait_s,
+            replace_env=replace_env,
+        )
+        return _SessionStream(self, params)
+
+    def start(
+        self,
+        command: str | Sequence[str],
+        *,
+        background: bool = False,
+        timeout_s: float | None = None,
+        stdin: str | bytes | None = None,
+        stdin_open: bool | None = None,
+        env: Mapping[str, str] | None = None,
+        working_dir: str | None = None,
+        tty: bool | None = None,
+        merge_stderr: bool | None = None,
+        wait_s: float | None = None,
+        replace_env: bool | None = None,
+    ) -> Command:
+        """Starts a command in the session's shell and returns at once; good for programs to talk to."""
+        params = self._command(
+            command,
+            background=background,
+            timeout_s=timeout_s,
+            stdin=stdin,
+            stdin_open=stdin_open,
+            env=env,
+            working_dir=working_dir,
+            tty=tty,
+            merge_stderr=merge_stderr,
+            wait_s=wait_s,
+            replace_env=replace_env,
+        )
+        started = self.client.call("exec.start", params)
+        return Command(self.client, str(started["exec_id"]))
+
+    def background(
+        self,
+        command: str | Sequence[str],
+        *,
+        timeout_s: float | None = 0.0,
+        stdin: str | bytes | None = None,
+        stdin_open: bool | None = None,
+        env: Mapping[str, str] | None = None,
+        working_dir: str | None = None,
+        tty: bool | None = None,
+        merge_stderr: bool | None = None,
+        replace_env: bool | None = None,
+    ) -> Command:
+        """Starts a command beside the shell, which stays free. No deadline unless one is given."""
+        return self.start(
+            command,
+            background=True,
+            timeout_s=timeout_s,
+            stdin=stdin,
+            stdin_open=stdin_open,
+            env=env,
+            working_dir=working_dir,
+            tty=tty,
+            merge_stderr=merge_stderr,
+            replace_env=replace_env,
+        )
+
+    def _command(self, command: str | Sequence[str], **options: Any) -> dict[str, Any]:
+        return {"session_id": self.create(), **self._params(command, **options)}
+
+    def _params(self, command: str | Sequence[str], **options: Any) -> dict[str, Any]:
+        params = given(**options)
+        if isinstance(command, str):
+            params["command"] = command
+        else:
+            params["argv"] = list(command)
+        if "env" in params:
+            params["env"] = dict(params["env"])
+        if isinstance(params.get("stdin"), bytes):
+            params["stdin"] = base64.b64encode(params["stdin"]).decode()
+            params["stdin_encoding"] = "base64"
+        params["run_id"] = self.client.new_id()
+        return params
+
+    def cancel(self, signal: str | int | None = None) -> bool:
+        """Ends what runs in the shell now. The shell and its state stay."""
+        return (self.client.exec_cancel(session_id=self.create(), signal=signal)).cancelled
+
+    def commands(self) -> list[Command]:
+        """Handles on the commands that the session knows, oldest first."""
+        return [Command(self.client, info.exec_id) for info in self.history()]
+
+    def history(self) -> list[ExecInfo]:
+        return (self.client.exec_list(session_id=self.create())).execs
+
+    # The terminal.
+
+    def screen(self) -> Screen:
+        """The terminal of the command that runs, or ran last."""
+        return Screen.decode(self.client.call("exec.screen", {"session_id": self.create()}))
+
+    def send_keys(self, *keys: str) -> None:
+        """Presses keys at the command that runs in the shell: `send_keys("q")`, `send_keys("Ctrl-C")`."""
+        running = (self.info()).running
+        if running is None:
+            raise RuntimeError("nothing runs in the session that keys could be sent to")
+        Command(self.client, running).send_keys(*keys)
+
+    def attach(
+        self,
+        *,
+        read_only: bool = True,
+        take_over: bool = False,
+        rows: int | None = None,
+        cols: int | None = None,
+    ) -> EventStream[Output, SessionAttachReply]:
+        """The session as a person sees it: bytes for a terminal."""
+        return self.client.session_attach(
+            session_id=self.create(), read_only=read_only, take_over=take_over, rows=rows, cols=cols
+        )
+
+    def resize(self, rows: int, cols: int) -> None:
+        self.client.session_resize(session_id=self.create(), rows=rows, cols=cols)
+
+    # The session itself.
+
+    def info(self) -> SessionInfo:
+        return self.client.session_info(session_id=self.create())
+
+    def restart(self) -> None:
+        """A fresh shell with directory, variables, functions, aliases and options restored."""
+        self.client.session_restart(session_id=self.create())
+
+    def rename(self, name: str) -> None:
+        self.client.call("session.rename", {"session_id": self.create(), "name": name})
+
+    def fork(self, name: str | None = None) -> Session:
+        """A new session with the state of this one."""
+        params = given(session_id=self.create(), name=name)
+        made = self.client.call("session.fork", params)
+        fork = type(self)(client=self.client)
+        fork._id = str(made["session_id"])
+        return fork
+
+    def destroy(self, *, force: bool = False) -> None:
+        """Ends the session. No process that it ever started is left."""
+        if self._id is not None:
+            self.client.session_destroy(session_id=self._id, force=force or None)
+
+
+class _SessionStream(CommandStream):
+    """A stream that makes its session first, if that is not made yet."""
+
+    def __init__(self, session: Session, params: dict[str, Any]) -> None:
+        super().__init__(session.client, "exec.stream", params, owned=True)
+        self._session: Session | None = session
+
+    def _next(self) -> Any:
+        if self._session is not None:
+            self._progress.params["session_id"] = self._session.create()
+            self._session = None
+        return super()._next()

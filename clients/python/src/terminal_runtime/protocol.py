@@ -1,0 +1,1768 @@
+"""The protocol's types: dataclasses for replies, typed dictionaries for params.
+
+Generated from docs/contract/protocol.json by clients/generate; do not edit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from ._display import Shown
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+PROTOCOL_VERSION = 1
+
+METHODS: tuple[str, ...] = (
+    "agent.create",
+    "agent.heartbeat",
+    "agent.list",
+    "agent.release",
+    "agent.sessions",
+    "agent.use",
+    "agent.whoami",
+    "contact.accept",
+    "contact.block",
+    "contact.decline",
+    "contact.list",
+    "contact.presence",
+    "contact.request",
+    "events.subscribe",
+    "exec.attach",
+    "exec.bind",
+    "exec.cancel",
+    "exec.info",
+    "exec.list",
+    "exec.output",
+    "exec.resize",
+    "exec.run",
+    "exec.screen",
+    "exec.start",
+    "exec.stream",
+    "exec.wait",
+    "exec.write",
+    "mail.autorespond",
+    "mail.await_reply",
+    "mail.check_reply",
+    "mail.dead_letters",
+    "mail.held",
+    "mail.inbox",
+    "mail.reply",
+    "mail.reset",
+    "mail.send",
+    "mail.send_and_wait",
+    "mail.status",
+    "mail.subscribe",
+    "session.attach",
+    "session.bind",
+    "session.create",
+    "session.destroy",
+    "session.info",
+    "session.input",
+    "session.list",
+    "session.resize",
+    "session.restart",
+    "system.info",
+    "system.ping",
+    "system.runtimes",
+    "system.shutdown",
+    "system.stats",
+)
+
+CODES: tuple[str, ...] = (
+    "AGENT_NOT_FOUND",
+    "AUTH_FAILED",
+    "COMMAND_FAILED",
+    "COMMAND_TIMEOUT",
+    "CONTACT_REQUIRED",
+    "EXEC_NOT_FOUND",
+    "INTERNAL_ERROR",
+    "INVALID_PARAMS",
+    "ISOLATION_UNAVAILABLE",
+    "LABEL_TAKEN",
+    "MAX_SESSIONS_REACHED",
+    "MESSAGE_NOT_FOUND",
+    "METHOD_NOT_FOUND",
+    "PARSE_ERROR",
+    "PAYLOAD_TOO_LARGE",
+    "RESOURCE_PRESSURE",
+    "SESSION_BUSY",
+    "SESSION_LIMIT_EXCEEDED",
+    "SESSION_NOT_FOUND",
+    "SESSION_TERMINATED",
+    "SHUTTING_DOWN",
+    "WAIT_TIMEOUT",
+)
+
+#: A repetition of these changes nothing.
+REPEATABLE: frozenset[str] = frozenset((
+    "agent.list",
+    "agent.sessions",
+    "agent.whoami",
+    "contact.list",
+    "contact.presence",
+    "exec.info",
+    "exec.list",
+    "exec.output",
+    "exec.resize",
+    "exec.screen",
+    "exec.wait",
+    "mail.await_reply",
+    "mail.check_reply",
+    "mail.dead_letters",
+    "mail.held",
+    "mail.status",
+    "session.info",
+    "session.list",
+    "session.resize",
+    "system.info",
+    "system.ping",
+    "system.runtimes",
+    "system.stats",
+))
+
+#: The param that makes a repetition of the method harmless.
+ID_PARAMS: dict[str, str] = {
+    "exec.run": "run_id",
+    "exec.start": "run_id",
+    "exec.stream": "run_id",
+    "exec.write": "write_id",
+}
+
+#: The param that says how long the daemon may wait.
+WAITS: dict[str, str] = {
+    "exec.wait": "timeout_s",
+    "mail.await_reply": "timeout_s",
+}
+
+Change = Literal[
+    "created",
+    "ended",
+    "lost",
+    "restarted",
+    "queued",
+    "started",
+    "finished",
+    "present",
+    "released",
+    "sent",
+    "read",
+]
+
+ContactState = Literal[
+    "accepted",
+    "declined",
+    "blocked",
+    "requested",
+    "asking",
+    "own",
+]
+
+Encoding = Literal[
+    "base64",
+    "utf8",
+]
+
+ExecState = Literal[
+    "queued",
+    "running",
+    "finished",
+]
+
+FailReason = Literal[
+    "unknown_recipient",
+    "not_contact",
+    "blocked",
+    "mailbox_full",
+    "too_large",
+    "rate_limited",
+    "expired",
+    "session_closed",
+    "dropped",
+    "undecryptable",
+]
+
+Mode = Literal[
+    "daemon",
+    "self",
+]
+
+Policy = Literal[
+    "primary",
+    "broadcast",
+    "drop",
+]
+
+Released = Literal[
+    "taken_over",
+    "left",
+]
+
+RuntimeKind = Literal[
+    "local",
+]
+
+SessionState = Literal[
+    "creating",
+    "idle",
+    "running",
+    "terminated",
+    "lost",
+]
+
+State = Literal[
+    "read",
+    "replied",
+    "failed",
+    "queued",
+    "sealed",
+    "relayed",
+    "delivered",
+    "held",
+    "routed",
+    "offered",
+]
+
+Stream = Literal[
+    "stdout",
+    "stderr",
+]
+
+Switch = Literal[
+    "on",
+    "off",
+    "status",
+]
+
+Topic = Literal[
+    "session",
+    "exec",
+    "agent",
+    "mail",
+]
+
+Whereabouts = Literal[
+    "online",
+    "away",
+    "unknown",
+]
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentCreateReply(Shown):
+    address: str
+    agent: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            address=data["address"],
+            agent=data["agent"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentHeartbeatReply(Shown):
+    label: str
+    #: Messages that wait in this session's inbox.
+    waiting: int
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            label=data["label"],
+            waiting=data["waiting"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentListReply(Shown):
+    agents: list[AgentRow]
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            agents=[AgentRow.decode(item) for item in data["agents"]],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentReleaseReply(Shown):
+    label: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            label=data["label"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentRow(Shown):
+    address: str
+    agent: str
+    live_sessions: list[str]
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            address=data["address"],
+            agent=data["agent"],
+            live_sessions=data["live_sessions"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentSessionsReply(Shown):
+    sessions: list[SessionRow]
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            sessions=[SessionRow.decode(item) for item in data["sessions"]],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentUseReply(Shown):
+    address: str
+    agent: str
+    label: str
+    live_sessions: list[str]
+    mode: Mode
+    #: Why this label was granted.
+    reason: str | None = None
+    requested: str | None = None
+    #: Proves this session on other connections, as param `as`.
+    token: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            address=data["address"],
+            agent=data["agent"],
+            label=data["label"],
+            live_sessions=data["live_sessions"],
+            mode=data["mode"],
+            reason=data.get("reason"),
+            requested=data.get("requested"),
+            token=data["token"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentWhoamiReply(Shown):
+    address: str
+    agent: str
+    label: str
+    live_sessions: list[str]
+    mode: Mode
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            address=data["address"],
+            agent=data["agent"],
+            label=data["label"],
+            live_sessions=data["live_sessions"],
+            mode=data["mode"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ChangeEvent(Shown):
+    """One change. What it is not about is left out."""
+
+    agent: str | None = None
+    #: RFC 3339, UTC, milliseconds.
+    at: str
+    background: bool | None = None
+    cancelled: bool | None = None
+    change: Change
+    exec_id: str | None = None
+    exit_code: int | None = None
+    label: str | None = None
+    message_id: str | None = None
+    #: Of the session.
+    name: str | None = None
+    #: Why a session ended.
+    reason: str | None = None
+    #: Larger with every change, also across restarts of the daemon.
+    seq: int
+    session_id: str | None = None
+    signal: str | None = None
+    #: Of the command.
+    state: ExecState | None = None
+    timed_out: bool | None = None
+    topic: Topic
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            agent=data.get("agent"),
+            at=data["at"],
+            background=data.get("background"),
+            cancelled=data.get("cancelled"),
+            change=data["change"],
+            exec_id=data.get("exec_id"),
+            exit_code=data.get("exit_code"),
+            label=data.get("label"),
+            message_id=data.get("message_id"),
+            name=data.get("name"),
+            reason=data.get("reason"),
+            seq=data["seq"],
+            session_id=data.get("session_id"),
+            signal=data.get("signal"),
+            state=data.get("state"),
+            timed_out=data.get("timed_out"),
+            topic=data["topic"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ContactListReply(Shown):
+    contacts: list[ContactRow]
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            contacts=[ContactRow.decode(item) for item in data["contacts"]],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ContactPresenceReply(Shown):
+    contacts: list[PresenceRow]
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            contacts=[PresenceRow.decode(item) for item in data["contacts"]],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ContactRow(Shown):
+    address: str
+    since: str
+    state: ContactState
+    who: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            address=data["address"],
+            since=data["since"],
+            state=data["state"],
+            who=data["who"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Cursor(Shown):
+    """Counted from 0 at the top left."""
+
+    col: int
+    row: int
+    visible: bool
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            col=data["col"],
+            row=data["row"],
+            visible=data["visible"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class DeadLetter(Shown):
+    at: str
+    from_: str
+    message_id: str | None
+    reason: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            at=data["at"],
+            from_=data["from"],
+            message_id=data["message_id"],
+            reason=data["reason"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class EventsSubscribeReply(Shown):
+    """The daemon ends; a later subscription may go on from `next`."""
+
+    events: int
+    next: int
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            events=data["events"],
+            next=data["next"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExecAttachReply(Shown):
+    """The answer to `exec.stream` and `exec.attach`: `exec.run`'s without the two texts."""
+
+    cancelled: bool
+    duration_ms: int
+    duration_us: int
+    exec_id: str
+    #: As the shell saw it; null if nobody saw it.
+    exit_code: int | None
+    notes: list[str] = field(default_factory=list[str])
+    #: The signal that ended the command or its shell, where one is known.
+    signal: str | None = None
+    stderr_bytes: int
+    stderr_lossy: bool = False
+    stderr_truncated: bool
+    stdout_bytes: int
+    stdout_lossy: bool = False
+    stdout_truncated: bool
+    timed_out: bool
+    working_dir: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            cancelled=data["cancelled"],
+            duration_ms=data["duration_ms"],
+            duration_us=data["duration_us"],
+            exec_id=data["exec_id"],
+            exit_code=data["exit_code"],
+            notes=data.get("notes") or [],
+            signal=data.get("signal"),
+            stderr_bytes=data["stderr_bytes"],
+            stderr_lossy=data.get("stderr_lossy", False),
+            stderr_truncated=data["stderr_truncated"],
+            stdout_bytes=data["stdout_bytes"],
+            stdout_lossy=data.get("stdout_lossy", False),
+            stdout_truncated=data["stdout_truncated"],
+            timed_out=data["timed_out"],
+            working_dir=data["working_dir"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExecBindReply(Shown):
+    bound: bool
+    exec_id: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            bound=data["bound"],
+            exec_id=data["exec_id"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExecCancelReply(Shown):
+    #: False if there was nothing to cancel.
+    cancelled: bool
+    #: The command that was cancelled; null if nothing ran.
+    exec_id: str | None
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            cancelled=data["cancelled"],
+            exec_id=data["exec_id"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExecInfo(Shown):
+    """What `exec.info` tells, and each row of `exec.list`."""
+
+    background: bool
+    cancelled: bool = False
+    command: str
+    created_at: str
+    duration_ms: int | None = None
+    duration_us: int | None = None
+    exec_id: str
+    exit_code: int | None = None
+    finished_at: str | None = None
+    notes: list[str] = field(default_factory=list[str])
+    #: Process that runs it: the shell's for a foreground command.
+    pid: int | None = None
+    session_id: str
+    signal: str | None = None
+    started_at: str | None = None
+    state: ExecState
+    stderr_bytes: int
+    stderr_dropped_bytes: int
+    stderr_truncated: bool = False
+    #: Bytes seen so far; may grow after the end, by background children.
+    stdout_bytes: int
+    #: Bytes that the journal no longer holds.
+    stdout_dropped_bytes: int
+    stdout_truncated: bool = False
+    timed_out: bool = False
+    tty: bool
+    #: True when the command reads from its terminal and nobody has answered, with the
+    #: prompt.
+    waiting_for_input: str | None = None
+    working_dir: str | None = None
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            background=data["background"],
+            cancelled=data.get("cancelled", False),
+            command=data["command"],
+            created_at=data["created_at"],
+            duration_ms=data.get("duration_ms"),
+            duration_us=data.get("duration_us"),
+            exec_id=data["exec_id"],
+            exit_code=data.get("exit_code"),
+            finished_at=data.get("finished_at"),
+            notes=data.get("notes") or [],
+            pid=data.get("pid"),
+            session_id=data["session_id"],
+            signal=data.get("signal"),
+            started_at=data.get("started_at"),
+            state=data["state"],
+            stderr_bytes=data["stderr_bytes"],
+            stderr_dropped_bytes=data["stderr_dropped_bytes"],
+            stderr_truncated=data.get("stderr_truncated", False),
+            stdout_bytes=data["stdout_bytes"],
+            stdout_dropped_bytes=data["stdout_dropped_bytes"],
+            stdout_truncated=data.get("stdout_truncated", False),
+            timed_out=data.get("timed_out", False),
+            tty=data["tty"],
+            waiting_for_input=data.get("waiting_for_input"),
+            working_dir=data.get("working_dir"),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExecListReply(Shown):
+    execs: list[ExecInfo]
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            execs=[ExecInfo.decode(item) for item in data["execs"]],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExecOutputReply(Shown):
+    """A range of kept output: `text` or `base64`, as asked."""
+
+    base64: str | None = None
+    #: Bytes of this stream that are no longer kept.
+    dropped_bytes: int
+    lossy: bool = False
+    next_offset: int
+    #: Where this range begins; later than asked if the bytes before are dropped.
+    offset: int
+    text: str | None = None
+    total_bytes: int
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            base64=data.get("base64"),
+            dropped_bytes=data["dropped_bytes"],
+            lossy=data.get("lossy", False),
+            next_offset=data["next_offset"],
+            offset=data["offset"],
+            text=data.get("text"),
+            total_bytes=data["total_bytes"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExecResizeReply(Shown):
+    cols: int
+    exec_id: str
+    rows: int
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            cols=data["cols"],
+            exec_id=data["exec_id"],
+            rows=data["rows"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExecRunReply(Shown):
+    """The answer to `exec.run`."""
+
+    cancelled: bool
+    duration_ms: int
+    duration_us: int
+    exec_id: str
+    #: As the shell saw it; null if nobody saw it.
+    exit_code: int | None
+    notes: list[str] = field(default_factory=list[str])
+    #: The signal that ended the command or its shell, where one is known.
+    signal: str | None = None
+    stderr: str
+    stderr_bytes: int
+    stderr_lossy: bool = False
+    stderr_truncated: bool
+    stdout: str
+    stdout_bytes: int
+    stdout_lossy: bool = False
+    stdout_truncated: bool
+    timed_out: bool
+    working_dir: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            cancelled=data["cancelled"],
+            duration_ms=data["duration_ms"],
+            duration_us=data["duration_us"],
+            exec_id=data["exec_id"],
+            exit_code=data["exit_code"],
+            notes=data.get("notes") or [],
+            signal=data.get("signal"),
+            stderr=data["stderr"],
+            stderr_bytes=data["stderr_bytes"],
+            stderr_lossy=data.get("stderr_lossy", False),
+            stderr_truncated=data["stderr_truncated"],
+            stdout=data["stdout"],
+            stdout_bytes=data["stdout_bytes"],
+            stdout_lossy=data.get("stdout_lossy", False),
+            stdout_truncated=data["stdout_truncated"],
+            timed_out=data["timed_out"],
+            working_dir=data["working_dir"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExecScreenReply(Shown):
+    """What a person would see on the terminal of a command."""
+
+    #: A full-screen program has the alternate screen.
+    alternate: bool
+    cols: int
+    cursor: Cursor
+    exec_id: str
+    #: As many as `rows`, without blanks at their ends.
+    lines: list[str]
+    rows: int
+    title: str
+    #: The prompt, if the command reads from its terminal and nobody has answered.
+    waiting_for_input: str | None = None
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            alternate=data["alternate"],
+            cols=data["cols"],
+            cursor=Cursor.decode(data["cursor"]),
+            exec_id=data["exec_id"],
+            lines=data["lines"],
+            rows=data["rows"],
+            title=data["title"],
+            waiting_for_input=data.get("waiting_for_input"),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExecStartReply(Shown):
+    exec_id: str
+    pid: int | None = None
+    session_id: str
+    state: ExecState
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            exec_id=data["exec_id"],
+            pid=data.get("pid"),
+            session_id=data["session_id"],
+            state=data["state"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExecStreamReply(Shown):
+    """The answer to `exec.stream` and `exec.attach`: `exec.run`'s without the two texts."""
+
+    cancelled: bool
+    duration_ms: int
+    duration_us: int
+    exec_id: str
+    #: As the shell saw it; null if nobody saw it.
+    exit_code: int | None
+    notes: list[str] = field(default_factory=list[str])
+    #: The signal that ended the command or its shell, where one is known.
+    signal: str | None = None
+    stderr_bytes: int
+    stderr_lossy: bool = False
+    stderr_truncated: bool
+    stdout_bytes: int
+    stdout_lossy: bool = False
+    stdout_truncated: bool
+    timed_out: bool
+    working_dir: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            cancelled=data["cancelled"],
+            duration_ms=data["duration_ms"],
+            duration_us=data["duration_us"],
+            exec_id=data["exec_id"],
+            exit_code=data["exit_code"],
+            notes=data.get("notes") or [],
+            signal=data.get("signal"),
+            stderr_bytes=data["stderr_bytes"],
+            stderr_lossy=data.get("stderr_lossy", False),
+            stderr_truncated=data["stderr_truncated"],
+            stdout_bytes=data["stdout_bytes"],
+            stdout_lossy=data.get("stdout_lossy", False),
+            stdout_truncated=data["stdout_truncated"],
+            timed_out=data["timed_out"],
+            working_dir=data["working_dir"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExecWaitReply(Shown):
+    """The answer to `exec.wait`."""
+
+    background: bool
+    cancelled: bool = False
+    command: str
+    created_at: str
+    duration_ms: int | None = None
+    duration_us: int | None = None
+    exec_id: str
+    exit_code: int | None = None
+    finished_at: str | None = None
+    matched: Matched
+    notes: list[str] = field(default_factory=list[str])
+    #: Process that runs it: the shell's for a foreground command.
+    pid: int | None = None
+    session_id: str
+    signal: str | None = None
+    started_at: str | None = None
+    state: ExecState
+    stderr_bytes: int
+    stderr_dropped_bytes: int
+    stderr_truncated: bool = False
+    #: Bytes seen so far; may grow after the end, by background children.
+    stdout_bytes: int
+    #: Bytes that the journal no longer holds.
+    stdout_dropped_bytes: int
+    stdout_truncated: bool = False
+    timed_out: bool = False
+    tty: bool
+    #: True when the command reads from its terminal and nobody has answered, with the
+    #: prompt.
+    waiting_for_input: str | None = None
+    working_dir: str | None = None
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            background=data["background"],
+            cancelled=data.get("cancelled", False),
+            command=data["command"],
+            created_at=data["created_at"],
+            duration_ms=data.get("duration_ms"),
+            duration_us=data.get("duration_us"),
+            exec_id=data["exec_id"],
+            exit_code=data.get("exit_code"),
+            finished_at=data.get("finished_at"),
+            matched=Matched.decode(data["matched"]),
+            notes=data.get("notes") or [],
+            pid=data.get("pid"),
+            session_id=data["session_id"],
+            signal=data.get("signal"),
+            started_at=data.get("started_at"),
+            state=data["state"],
+            stderr_bytes=data["stderr_bytes"],
+            stderr_dropped_bytes=data["stderr_dropped_bytes"],
+            stderr_truncated=data.get("stderr_truncated", False),
+            stdout_bytes=data["stdout_bytes"],
+            stdout_dropped_bytes=data["stdout_dropped_bytes"],
+            stdout_truncated=data.get("stdout_truncated", False),
+            timed_out=data.get("timed_out", False),
+            tty=data["tty"],
+            waiting_for_input=data.get("waiting_for_input"),
+            working_dir=data.get("working_dir"),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ExecWriteReply(Shown):
+    bytes: int
+    #: This write had been applied before.
+    duplicate: bool = False
+    eof: bool
+    exec_id: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            bytes=data["bytes"],
+            duplicate=data.get("duplicate", False),
+            eof=data["eof"],
+            exec_id=data["exec_id"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class GapEvent(Shown):
+    """Bytes between the two offsets are no longer kept."""
+
+    from_: int
+    stream: Stream
+    to: int
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            from_=data["from"],
+            stream=data["stream"],
+            to=data["to"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class HeldRow(Shown):
+    #: When it goes back to its sender.
+    bounces_at: str | None
+    from_: str
+    message_id: str
+    since: str
+    to_session: str | None
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            bounces_at=data["bounces_at"],
+            from_=data["from"],
+            message_id=data["message_id"],
+            since=data["since"],
+            to_session=data["to_session"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class HistoryRow(Shown):
+    at: str
+    reason: FailReason | None = None
+    state: State
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            at=data["at"],
+            reason=data.get("reason"),
+            state=data["state"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class LimitsInfo(Shown):
+    default_timeout_s: float
+    journal_bytes: int
+    max_command_bytes: int
+    max_idle_s: float
+    max_line_bytes: int
+    max_output_bytes: int
+    max_sessions: int
+    max_stdin_bytes: int
+    session_ttl_s: float
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            default_timeout_s=data["default_timeout_s"],
+            journal_bytes=data["journal_bytes"],
+            max_command_bytes=data["max_command_bytes"],
+            max_idle_s=data["max_idle_s"],
+            max_line_bytes=data["max_line_bytes"],
+            max_output_bytes=data["max_output_bytes"],
+            max_sessions=data["max_sessions"],
+            max_stdin_bytes=data["max_stdin_bytes"],
+            session_ttl_s=data["session_ttl_s"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class MailAutorespondReply(Shown):
+    answered_today: int
+    command: list[str] | None
+    #: Whether the command may use the network.
+    network: bool
+    on: bool
+    #: What keeps the command to its one task: `landlock+seccomp`, or `none` where the
+    #: system has neither.
+    sandbox: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            answered_today=data["answered_today"],
+            command=data["command"],
+            network=data["network"],
+            on=data["on"],
+            sandbox=data["sandbox"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class MailAwaitReplyReply(Shown):
+    #: No reply can come: the message itself failed.
+    failed: FailReason | None = None
+    message_id: str
+    reply: Message | None
+    timed_out: bool
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            failed=data.get("failed"),
+            message_id=data["message_id"],
+            reply=(None if (item := data["reply"]) is None else Message.decode(item)),
+            timed_out=data["timed_out"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class MailCheckReplyReply(Shown):
+    reply: Message | None
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            reply=(None if (item := data["reply"]) is None else Message.decode(item)),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class MailDeadLettersReply(Shown):
+    dead_letters: list[DeadLetter]
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            dead_letters=[DeadLetter.decode(item) for item in data["dead_letters"]],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class MailEvent(Shown):
+    """An event of `mail.subscribe`: counts and ids, never a body."""
+
+    count: int
+    ids: list[str]
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            count=data["count"],
+            ids=data["ids"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class MailHeldReply(Shown):
+    messages: list[HeldRow]
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            messages=[HeldRow.decode(item) for item in data["messages"]],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class MailInboxReply(Shown):
+    messages: list[Message]
+    remaining: int
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            messages=[Message.decode(item) for item in data["messages"]],
+            remaining=data["remaining"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class MailReplyReply(Shown):
+    from_session: str
+    message_id: str
+    state: State
+    to_session: str | None
+    #: The relay that carries it.
+    via: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            from_session=data["from_session"],
+            message_id=data["message_id"],
+            state=data["state"],
+            to_session=data["to_session"],
+            via=data["via"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class MailResetReply(Shown):
+    """New keys are exchanged with a peer; what it has not confirmed is sealed and sent
+    again.
+    """
+
+    address: str
+    #: Messages that are sent again.
+    resent: int
+    who: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            address=data["address"],
+            resent=data["resent"],
+            who=data["who"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class MailSendAndWaitReply(Shown):
+    #: No reply can come: the message itself failed.
+    failed: FailReason | None = None
+    message_id: str
+    reply: Message | None
+    timed_out: bool
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            failed=data.get("failed"),
+            message_id=data["message_id"],
+            reply=(None if (item := data["reply"]) is None else Message.decode(item)),
+            timed_out=data["timed_out"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class MailSendReply(Shown):
+    from_session: str
+    message_id: str
+    state: State
+    to_session: str | None
+    #: The relay that carries it.
+    via: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            from_session=data["from_session"],
+            message_id=data["message_id"],
+            state=data["state"],
+            to_session=data["to_session"],
+            via=data["via"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class MailStatusReply(Shown):
+    history: list[HistoryRow]
+    message_id: str
+    reason: FailReason | None = None
+    state: State
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            history=[HistoryRow.decode(item) for item in data["history"]],
+            message_id=data["message_id"],
+            reason=data.get("reason"),
+            state=data["state"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class MailSubscribeReply(Shown):
+    """How `mail.subscribe` is answered when the daemon ends."""
+
+    #: How many events were sent.
+    events: int
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            events=data["events"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Matched(Shown):
+    """What was waited for and came."""
+
+    exit: bool = False
+    log: MatchedLog | None = None
+    port: MatchedPort | None = None
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            exit=data.get("exit", False),
+            log=(None if (item := data.get("log")) is None else MatchedLog.decode(item)),
+            port=(None if (item := data.get("port")) is None else MatchedPort.decode(item)),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class MatchedLog(Shown):
+    #: Where in the stream it begins.
+    offset: int
+    stream: Stream
+    text: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            offset=data["offset"],
+            stream=data["stream"],
+            text=data["text"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class MatchedPort(Shown):
+    host: str
+    http_status: int | None = None
+    port: int
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            host=data["host"],
+            http_status=data.get("http_status"),
+            port=data["port"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Message(Shown):
+    """A message as its reader sees it."""
+
+    auto: bool
+    #: The sender's petname, else its address.
+    from_: str
+    #: Checked: the message was encrypted by this identity's device.
+    from_address: str
+    from_session: str | None
+    in_reply_to: str | None
+    #: Unique in this agent's mail and safe to print.
+    message_id: str
+    role: str | None
+    text: str
+    timestamp: str
+    to_session: str | None
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            auto=data["auto"],
+            from_=data["from"],
+            from_address=data["from_address"],
+            from_session=data["from_session"],
+            in_reply_to=data["in_reply_to"],
+            message_id=data["message_id"],
+            role=data["role"],
+            text=data["text"],
+            timestamp=data["timestamp"],
+            to_session=data["to_session"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class MissedEvent(Shown):
+    """Changes from `from` up to, not with, `to` are no longer known."""
+
+    from_: int
+    to: int
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            from_=data["from"],
+            to=data["to"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class OutputEvent(Shown):
+    """`text` or `base64`, as asked."""
+
+    base64: str | None = None
+    offset: int
+    text: str | None = None
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            base64=data.get("base64"),
+            offset=data["offset"],
+            text=data.get("text"),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class PresenceRow(Shown):
+    address: str
+    #: Labels that mail can be sent to now.
+    live_sessions: list[str]
+    whereabouts: Whereabouts
+    who: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            address=data["address"],
+            live_sessions=data["live_sessions"],
+            whereabouts=data["whereabouts"],
+            who=data["who"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class RuntimeFound(Shown):
+    active_sessions: int
+    arch: str
+    #: Whether sessions can be made there now.
+    available: bool
+    cpus: int
+    #: Where sessions are made unless they say otherwise.
+    default: bool
+    hostname: str
+    isolation: list[str]
+    kind: RuntimeKind
+    max_sessions: int
+    name: str
+    os: str
+    shells: list[ShellFound]
+    version: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            active_sessions=data["active_sessions"],
+            arch=data["arch"],
+            available=data["available"],
+            cpus=data["cpus"],
+            default=data["default"],
+            hostname=data["hostname"],
+            isolation=data["isolation"],
+            kind=data["kind"],
+            max_sessions=data["max_sessions"],
+            name=data["name"],
+            os=data["os"],
+            shells=[ShellFound.decode(item) for item in data["shells"]],
+            version=data["version"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionAttachReply(Shown):
+    """The end of `session.attach`."""
+
+    reason: Released
+    session_id: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            reason=data["reason"],
+            session_id=data["session_id"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionBindReply(Shown):
+    bound: bool
+    session_id: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            bound=data["bound"],
+            session_id=data["session_id"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionCreateReply(Shown):
+    #: RFC 3339, UTC, milliseconds.
+    created_at: str
+    name: str | None
+    #: The shell's pid.
+    pid: int | None
+    session_id: str
+    shell: str
+    state: SessionState
+    working_dir: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            created_at=data["created_at"],
+            name=data["name"],
+            pid=data["pid"],
+            session_id=data["session_id"],
+            shell=data["shell"],
+            state=data["state"],
+            working_dir=data["working_dir"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionDestroyReply(Shown):
+    session_id: str
+    state: SessionState
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            session_id=data["session_id"],
+            state=data["state"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionInfo(Shown):
+    """What `session.info` tells, and each row of `session.list`."""
+
+    command_count: int
+    created_at: str
+    #: Names of the variables given at creation and exported since; never a value.
+    env_keys: list[str]
+    host_pid: int
+    idle_timeout_s: float
+    last_activity: str
+    name: str | None
+    pid: int | None
+    queued: int
+    #: How often the shell had to be replaced.
+    restarts: int
+    #: The command that runs in the foreground.
+    running: str | None = None
+    session_id: str
+    shell: str
+    state: SessionState
+    stderr_bytes: int
+    #: All that its commands have printed since its host began, kept or not.
+    stdout_bytes: int
+    timeout_s: float
+    tty: bool
+    #: Its host does not answer at the moment (it may be stopped); the rest is what was
+    #: last known.
+    unresponsive: bool = False
+    working_dir: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            command_count=data["command_count"],
+            created_at=data["created_at"],
+            env_keys=data["env_keys"],
+            host_pid=data["host_pid"],
+            idle_timeout_s=data["idle_timeout_s"],
+            last_activity=data["last_activity"],
+            name=data["name"],
+            pid=data["pid"],
+            queued=data["queued"],
+            restarts=data["restarts"],
+            running=data.get("running"),
+            session_id=data["session_id"],
+            shell=data["shell"],
+            state=data["state"],
+            stderr_bytes=data["stderr_bytes"],
+            stdout_bytes=data["stdout_bytes"],
+            timeout_s=data["timeout_s"],
+            tty=data["tty"],
+            unresponsive=data.get("unresponsive", False),
+            working_dir=data["working_dir"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionInputReply(Shown):
+    bytes: int
+    session_id: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            bytes=data["bytes"],
+            session_id=data["session_id"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionListReply(Shown):
+    sessions: list[SessionInfo]
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            sessions=[SessionInfo.decode(item) for item in data["sessions"]],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionResizeReply(Shown):
+    cols: int
+    rows: int
+    session_id: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            cols=data["cols"],
+            rows=data["rows"],
+            session_id=data["session_id"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionRestartReply(Shown):
+    pid: int | None
+    restarts: int
+    session_id: str
+    state: SessionState
+    working_dir: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            pid=data["pid"],
+            restarts=data["restarts"],
+            session_id=data["session_id"],
+            state=data["state"],
+            working_dir=data["working_dir"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionRow(Shown):
+    cwd: str | None
+    label: str
+    last_seen: str
+    pid: int | None
+    #: Whether this is the caller.
+    self_: bool
+    started_at: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            cwd=data["cwd"],
+            label=data["label"],
+            last_seen=data["last_seen"],
+            pid=data["pid"],
+            self_=data["self"],
+            started_at=data["started_at"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ShellFound(Shown):
+    name: str
+    path: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            name=data["name"],
+            path=data["path"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class StartedEvent(Shown):
+    exec_id: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            exec_id=data["exec_id"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SubscribedEvent(Shown):
+    """The subscription holds: every change from this one on will be told."""
+
+    next: int
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            next=data["next"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SystemInfoReply(Shown):
+    features: list[str]
+    host_protocol_version: int
+    isolation: list[str]
+    limits: LimitsInfo
+    pid: int
+    protocol_version: int
+    shells: list[ShellFound]
+    version: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            features=data["features"],
+            host_protocol_version=data["host_protocol_version"],
+            isolation=data["isolation"],
+            limits=LimitsInfo.decode(data["limits"]),
+            pid=data["pid"],
+            protocol_version=data["protocol_version"],
+            shells=[ShellFound.decode(item) for item in data["shells"]],
+            version=data["version"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SystemPingReply(Shown):
+    uptime_s: float
+    version: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            uptime_s=data["uptime_s"],
+            version=data["version"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SystemRuntimesReply(Shown):
+    """What this daemon can reach, for those who must choose."""
+
+    runtimes: list[RuntimeFound]
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            runtimes=[RuntimeFound.decode(item) for item in data["runtimes"]],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SystemShutdownReply(Shown):
+    keep_sessions: bool
+    pid: int
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            keep_sessions=data["keep_sessions"],
+            pid=data["pid"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SystemStatsReply(Shown):
+    active_sessions: int
+    connections: int
+    memory_rss_bytes: int
+    open_fds: int
+    running_commands: int
+    total_commands_run: int
+    uptime_s: float
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            active_sessions=data["active_sessions"],
+            connections=data["connections"],
+            memory_rss_bytes=data["memory_rss_bytes"],
+            open_fds=data["open_fds"],
+            running_commands=data["running_commands"],
+            total_commands_run=data["total_commands_run"],
+            uptime_s=data["uptime_s"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class WaitingEvent(Shown):
+    """The command reads from its terminal."""
+
+    exec_id: str
+    prompt: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            exec_id=data["exec_id"],
+            prompt=data["prompt"],
+        )
+
+
+class _LogUntilParamRequired(TypedDict):
+    #: A text, or with `regex` an expression whose `^` and `$` are ends of lines.
+    pattern: str
+
+
+
+class LogUntilParam(_LogUntilParamRequired, total=False):
+    regex: bool
+    #: Only in this stream; default: in both.
+    stream: Stream | None
+
+
+class NoParamsParam(TypedDict, total=False):
+    pass
+
+
+class _PortUntilParamRequired(TypedDict):
+    port: int
+
+
+
+class PortUntilParam(_PortUntilParamRequired, total=False):
+    #: Default: this machine.
+    host: str | None
+    #: A path that must be answered with a status below 400.
+    http_path: str | None
+
+
+class SessionLimitsParam(TypedDict, total=False):
+    #: Kept output of each stream of one command on disk.
+    journal_bytes: int | None
+    #: Commands that this session runs before it refuses more.
+    max_commands: int | None
+    #: Commands that may wait in its queue.
+    max_queue: int | None
+
+
+class UntilParam(TypedDict, total=False):
+    #: The end of the command.
+    exit: bool | NoParamsParam | None
+    #: Something in its output.
+    log: LogUntilParam | None
+    #: A port that takes connections.
+    port: PortUntilParam | None
