@@ -90,7 +90,11 @@ pub(crate) async fn find_or_make(client: &Client, named: &str, shell: Option<&st
 async fn find(client: &Client, named: &str) -> Result<Option<SessionInfo>> {
     let gone = |code| matches!(code, Code::SessionNotFound | Code::SessionTerminated);
     match client.call::<methods::SessionInfo>(&SessionParams { session_id: named.to_owned() }).await {
-        Ok(info) if info.state == SessionState::Terminated && !is_id(named) => Ok(None),
+        Ok(info)
+            if matches!(info.state, SessionState::Terminated | SessionState::Damaged) && !is_id(named) =>
+        {
+            Ok(None)
+        }
         Ok(info) => Ok(Some(info)),
         Err(Error::Fault(fault)) if gone(fault.code) && !is_id(named) => Ok(None),
         Err(error) => Err(error.into()),

@@ -372,6 +372,7 @@ impl Host {
             running: running.map(|number| trl_protocol::ExecId { session: self.spec.session_id, number }),
             queued: self.queue.len(),
             unresponsive: false,
+            damage: None,
         }
     }
 

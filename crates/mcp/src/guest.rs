@@ -183,7 +183,8 @@ impl Guest {
     /// `None` if nothing living has this name; an id that names nothing is a fault.
     async fn find(&self, named: &str) -> Result<Option<SessionInfo>, Fault> {
         let is_id = named.parse::<SessionId>().is_ok();
-        let over = |state| matches!(state, SessionState::Terminated | SessionState::Lost);
+        let over =
+            |state| matches!(state, SessionState::Terminated | SessionState::Lost | SessionState::Damaged);
         match self.client.session_info(&SessionParams { session_id: named.to_owned() }).await {
             Ok(info) if over(info.state) && !is_id => Ok(None),
             Ok(info) => Ok(Some(info)),

@@ -101,6 +101,8 @@ pub enum SessionState {
     Terminated,
     /// Its host process is gone; the last snapshot remains.
     Lost,
+    /// Its host is gone, and what it stored about itself cannot be read.
+    Damaged,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -148,6 +150,9 @@ pub struct SessionInfo {
     /// Its host does not answer at the moment (it may be stopped); the rest is what was last known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unresponsive: bool,
+    /// Of a damaged session: what is wrong with it, and what can be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

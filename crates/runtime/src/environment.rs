@@ -1,5 +1,5 @@
-//! The environment of a session: the daemon's, then defaults under which nothing
-//! prompts or pages, then the request's, then who the session is.
+//! The environment of a session, in layers: what the backend lets it inherit, then defaults
+//! under which nothing prompts or pages, then the request's, then the session's own identity.
 
 use std::collections::BTreeMap;
 
@@ -35,20 +35,21 @@ const DAEMONS_OWN: &[&str] =
     &["NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "SHLVL", "OLDPWD", "_"];
 
 /// What a host process and its session inherit: everything but settings and secrets of the daemon.
-pub(crate) fn inherited(config: &Config) -> BTreeMap<String, String> {
+pub(crate) fn inherited(env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let kept = |name: &str| !name.starts_with("TRL_") && !DAEMONS_OWN.contains(&name);
-    config.env.iter().filter(|(name, _)| kept(name)).map(|(n, v)| (n.clone(), v.clone())).collect()
+    env.iter().filter(|(name, _)| kept(name)).map(|(n, v)| (n.clone(), v.clone())).collect()
 }
 
-/// The whole environment of a session's shell.
+/// The whole environment of a session's shell. `base` is what the backend lets sessions inherit.
 pub(crate) fn of_session(
+    base: BTreeMap<String, String>,
     config: &Config,
     asked: &BTreeMap<String, String>,
     tty: bool,
     id: SessionId,
     name: Option<&str>,
 ) -> BTreeMap<String, String> {
-    let mut env = inherited(config);
+    let mut env = base;
     let mut set = |name: &str, value: &str| env.insert(name.to_owned(), value.to_owned());
     for (name, value) in QUIET {
         set(name, value);
@@ -125,7 +126,7 @@ mod tests {
         ]);
         config.socket = Some("/r/trl.sock".into());
         let asked = map(&[("GIT_PAGER", "less"), ("B", "2")]);
-        let env = of_session(&config, &asked, false, SessionId(7), None);
+        let env = of_session(inherited(&config.env), &config, &asked, false, SessionId(7), None);
         for (name, expected) in [
             ("A", Some("1")),
             ("B", Some("2")),
@@ -139,7 +140,8 @@ mod tests {
         ] {
             assert_eq!(env.get(name).map(String::as_str), expected, "{name}");
         }
-        let named = of_session(&config, &map(&[("TERM", "vt100")]), true, SessionId(7), Some("n"));
+        let base = inherited(&config.env);
+        let named = of_session(base, &config, &map(&[("TERM", "vt100")]), true, SessionId(7), Some("n"));
         assert_eq!((named["TERM"].as_str(), named["TRL_SESSION_NAME"].as_str()), ("vt100", "n"));
     }
 

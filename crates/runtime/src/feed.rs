@@ -24,9 +24,9 @@ struct State {
     kept: VecDeque<Arc<ChangeEvent>>,
 }
 
-/// What a reader finds at its place.
+/// What a reader finds at a sequence number.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Found {
+pub(crate) enum Lookup {
     Change(Arc<ChangeEvent>),
     /// The oldest that is kept is this one.
     Missed {
@@ -62,17 +62,17 @@ impl Feed {
     }
 
     /// The change with this number.
-    pub(crate) fn look(&self, seq: u64) -> Found {
+    pub(crate) fn look(&self, seq: u64) -> Lookup {
         let state = self.lock();
         let next = *self.next.borrow();
         let oldest = next - state.kept.len() as u64;
         match seq {
-            _ if seq >= next => Found::Nothing,
-            _ if seq < oldest => Found::Missed { to: oldest },
+            _ if seq >= next => Lookup::Nothing,
+            _ if seq < oldest => Lookup::Missed { to: oldest },
             _ => state
                 .kept
                 .get((seq - oldest) as usize)
-                .map_or(Found::Nothing, |it| Found::Change(Arc::clone(it))),
+                .map_or(Lookup::Nothing, |it| Lookup::Change(Arc::clone(it))),
         }
     }
 
@@ -92,14 +92,14 @@ mod tests {
     fn changes_are_found_by_their_number_until_they_are_too_many() {
         let feed = Feed::new();
         let first = feed.next();
-        assert_eq!(feed.look(first), Found::Nothing);
+        assert_eq!(feed.look(first), Lookup::Nothing);
         for _ in 0..KEPT + 2 {
             feed.tell(ChangeEvent::new(Topic::Session, Change::Created));
         }
-        assert_eq!(feed.look(first), Found::Missed { to: first + 2 });
-        assert_eq!(feed.look(0), Found::Missed { to: first + 2 });
-        assert!(matches!(feed.look(first + 2), Found::Change(change) if change.seq == first + 2));
-        assert!(matches!(feed.look(feed.next() - 1), Found::Change(_)));
-        assert_eq!(feed.look(feed.next()), Found::Nothing);
+        assert_eq!(feed.look(first), Lookup::Missed { to: first + 2 });
+        assert_eq!(feed.look(0), Lookup::Missed { to: first + 2 });
+        assert!(matches!(feed.look(first + 2), Lookup::Change(change) if change.seq == first + 2));
+        assert!(matches!(feed.look(feed.next() - 1), Lookup::Change(_)));
+        assert_eq!(feed.look(feed.next()), Lookup::Nothing);
     }
 }

@@ -7,34 +7,28 @@
 //! listeners nor terminals, and reads neither the environment nor a home directory.
 
 mod adoption;
-mod aside;
-mod birth;
-mod bonds;
+pub mod backend;
+mod blocking;
 mod caller;
 mod config;
+mod connection_bound;
 mod dispatch;
 mod environment;
 mod feed;
-mod host_process;
-mod leisure;
+mod idle_exit;
 mod link;
+mod mail_wake;
 mod mailroom;
-mod memory;
 mod metrics;
 mod ops;
-mod orphans;
 mod output;
 pub mod quiet_stream;
 mod registry;
-mod remains;
 mod runtime;
 mod seconds;
 mod session;
-mod shells;
 mod signal;
-mod standby;
 mod text;
-mod waking;
 mod watching;
 
 pub use caller::{Caller, EventSink, Gone, Presence};

@@ -1,6 +1,6 @@
 //! The daemon's end of one connection to a session host.
 //!
-//! One task ([`Line::run`]) owns the socket: it writes what callers leave in the
+//! One task ([`LinkTask::run`]) owns the connection: it writes what callers leave in the
 //! outgoing buffer and hands each frame that arrives to the request it belongs to.
 //! Callers hold a [`Link`]. A caller that goes away before its answer takes its entry
 //! with it and tells the host ([`ToHost::Detach`]); what it started goes on. When the
@@ -8,7 +8,7 @@
 
 mod flow;
 mod greet;
-mod line;
+mod task;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,8 +18,9 @@ use trl_protocol::wire::{FromHost, ToHost};
 use trl_protocol::{Code, Fault, SessionId, frame};
 
 pub(crate) use flow::{Flow, Item};
-pub(crate) use greet::{GreetError, Greeted, Greeting, greet};
-pub(crate) use line::Line;
+pub(crate) use greet::Greeting;
+pub use greet::{GreetError, Greeted, greet};
+pub(crate) use task::LinkTask;
 
 use crate::output::Range;
 use flow::Queue;
@@ -38,6 +39,8 @@ pub(crate) enum End {
     Lost,
     /// The host lives, but this daemon cannot speak with it.
     Foreign { reason: String },
+    /// The host is gone, and what the session stored about itself cannot be used.
+    Damaged { reason: String },
 }
 
 /// An answer, and the output that came before it.
@@ -102,7 +105,7 @@ impl Shared {
 pub(crate) struct Link(Arc<Shared>);
 
 impl Link {
-    /// Takes requests at once; they are sent when a [`Line`] runs for it.
+    /// Takes requests at once; they are sent when a [`LinkTask`] runs for it.
     pub(crate) fn new(session: SessionId) -> Link {
         Link(Arc::new(Shared {
             session,
@@ -131,18 +134,22 @@ impl Link {
     async fn ask(&self, message: impl FnOnce(u64) -> ToHost, at_start: bool) -> Result<Asked, Fault> {
         let (to, answer) = oneshot::channel();
         let waiter = Waiter::Answer { to, ranges: Vec::new(), at_start };
-        let place = self.send(message, waiter).await?;
-        Ok(Asked { place, answer })
+        let pending = self.send(message, waiter).await?;
+        Ok(Asked { pending, answer })
     }
 
     /// Asks for everything that comes, until the final message.
     pub(crate) async fn flow(&self, message: impl FnOnce(u64) -> ToHost) -> Result<Flow, Fault> {
         let queue = Arc::new(Queue::default());
-        let place = self.send(message, Waiter::Flow(Arc::clone(&queue))).await?;
-        Ok(Flow::new(place, queue))
+        let pending = self.send(message, Waiter::Flow(Arc::clone(&queue))).await?;
+        Ok(Flow::new(pending, queue))
     }
 
-    async fn send(&self, message: impl FnOnce(u64) -> ToHost, waiter: Waiter) -> Result<Place, Fault> {
+    async fn send(
+        &self,
+        message: impl FnOnce(u64) -> ToHost,
+        waiter: Waiter,
+    ) -> Result<PendingRequest, Fault> {
         let shared = &self.0;
         loop {
             // Made before the look, so that room made in between is not missed.
@@ -169,7 +176,7 @@ impl Link {
         let req = state.last_req;
         state.pending.insert(req, waiter);
         shared.say(&mut state, &message(req));
-        Ok(Place { link: self.clone(), req })
+        Ok(PendingRequest { link: self.clone(), req })
     }
 
     /// Why and when the connection is over.
@@ -223,22 +230,38 @@ pub(crate) fn session_over(session: SessionId, end: &End) -> Fault {
             ),
             "foreign",
         ),
+        End::Damaged { reason } => {
+            (format!("session {session} is damaged: {}", damage_text(reason)), "damaged")
+        }
     };
     Fault::new(Code::SessionTerminated, message)
         .with_details(serde_json::json!({ "session_id": session, "state": state }))
 }
 
+/// What is wrong with a damaged session, and what can be done.
+pub(crate) fn damage_text(reason: &str) -> String {
+    format!(
+        "its host is gone, and {reason}; exec.list and exec.output still tell what its commands printed; \
+         session.destroy removes it, then create a new session"
+    )
+}
+
 /// A request that is on its way; dropped, nobody waits for its answer.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    place: Place,
+    pending: PendingRequest,
     answer: oneshot::Receiver<Result<Answer, End>>,
 }
 
 impl Asked {
-    pub(crate) async fn answer(self) -> Result<Answer, Fault> {
-        let Asked { place, answer } = self;
-        let answer = answer.await.unwrap_or(Err(End::Lost)).map_err(|end| place.link.over(&end))?;
+    pub(crate) async fn answer(mut self) -> Result<Answer, Fault> {
+        self.arrived().await
+    }
+
+    /// As [`Asked::answer`], but can be waited for again after a time-out. Resolves once.
+    pub(crate) async fn arrived(&mut self) -> Result<Answer, Fault> {
+        let answer = (&mut self.answer).await.unwrap_or(Err(End::Lost));
+        let answer = answer.map_err(|end| self.pending.link.over(&end))?;
         match answer.message {
             FromHost::Fault { fault, .. } => Err(fault),
             _ => Ok(answer),
@@ -248,12 +271,12 @@ impl Asked {
 
 /// A request's entry among those that wait; dropped, it is taken back.
 #[derive(Debug)]
-struct Place {
+struct PendingRequest {
     link: Link,
     req: u64,
 }
 
-impl Drop for Place {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         self.link.0.forget(self.req);
     }

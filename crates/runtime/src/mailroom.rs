@@ -15,7 +15,7 @@ use trl_protocol::Fault;
 use trl_protocol::agent::Mode;
 use trl_sys::private::make_private;
 
-use crate::aside::aside;
+use crate::blocking::run_blocking;
 
 /// A daemon that nobody asks about mail has no store, no thread and no lock.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Mailroom {
         let (dir, program, mode) = (self.dir.clone(), self.program.clone(), self.mode);
         let relay = self.relay.clone();
         // Opening waits for the disk, and sessions must not wait with it.
-        let opened = aside(move || open_in(&dir, program, mode, relay)).await;
+        let opened = run_blocking(move || open_in(&dir, program, mode, relay)).await;
         let mail =
             Arc::new(opened.map_err(|error| Fault::refused_by_system("mail cannot be opened", &error))??);
         tracing::info!("mail is open");

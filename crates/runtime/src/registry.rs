@@ -1,8 +1,8 @@
 //! Which sessions there are, by id and by name, and which there were.
 //!
-//! A session is entered before its host starts and leaves when its host does. Names
-//! are unique among the living; the dead are remembered for a while, so that a client
-//! is told that its session ended rather than that it never was.
+//! A session is entered before its host starts and removed when its host ends. Names are
+//! unique among living sessions. Sessions that are over are remembered for a while, so that
+//! a client hears that its session ended rather than that it never existed.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,8 @@ use trl_protocol::request::nearest;
 use trl_protocol::session::{SessionInfo, SessionState};
 use trl_protocol::{Code, ExecId, Fault, SessionId};
 
-use crate::link::{End, session_over};
+use crate::backend::Backend;
+use crate::link::{End, damage_text, session_over};
 use crate::session::Session;
 
 /// Sessions that are over and still remembered.
@@ -31,6 +32,14 @@ struct Past {
     name: Option<String>,
     end: End,
     info: SessionInfo,
+    backend: Arc<dyn Backend>,
+}
+
+impl Past {
+    /// Whether something of it may be left to read or to remove.
+    fn is_lost(&self) -> bool {
+        matches!(self.end, End::Lost | End::Damaged { .. })
+    }
 }
 
 #[derive(Debug, Default)]
@@ -51,7 +60,7 @@ pub(crate) struct Registry {
 pub(crate) enum Found {
     Living(Arc<Session>),
     Creating(SessionId, Option<Box<SessionInfo>>),
-    Past { end: End, info: Box<SessionInfo> },
+    Past { end: End, info: Box<SessionInfo>, backend: Arc<dyn Backend> },
 }
 
 impl Found {
@@ -62,7 +71,7 @@ impl Found {
             Found::Creating(id, _) => {
                 Fault::new(Code::SessionBusy, format!("session {id} is still being created"))
             }
-            Found::Past { end, info } => session_over(info.session_id, end),
+            Found::Past { end, info, .. } => session_over(info.session_id, end),
         }
     }
 }
@@ -125,24 +134,24 @@ impl Registry {
     /// Moves a session to those that are over, with what was last known of it.
     pub(crate) fn remove(&self, info: SessionInfo, end: End) {
         let mut tables = self.lock();
-        if tables.slots.remove(&info.session_id).is_some() {
+        if let Some(Slot::Living(session)) = tables.slots.remove(&info.session_id) {
             tables.free_name(info.name.as_deref(), info.session_id);
-            tables.remember(info, end);
+            tables.remember(info, end, Arc::clone(&session.backend));
         }
     }
 
     /// Enters a session that is known only by what it left.
-    pub(crate) fn enter_past(&self, info: SessionInfo, end: End) {
+    pub(crate) fn enter_past(&self, info: SessionInfo, end: End, backend: &Arc<dyn Backend>) {
         let mut tables = self.lock();
         if !tables.slots.contains_key(&info.session_id) {
-            tables.remember(info, end);
+            tables.remember(info, end, Arc::clone(backend));
         }
     }
 
     /// Makes a lost session one that is over for good; false if there is no such lost one.
     pub(crate) fn bury(&self, id: SessionId, reason: &str) -> bool {
         let mut tables = self.lock();
-        let lost = tables.past.iter_mut().find(|past| past.id == id && past.end == End::Lost);
+        let lost = tables.past.iter_mut().find(|past| past.id == id && past.is_lost());
         let Some(past) = lost else { return false };
         past.end = End::Ended { reason: reason.to_owned() };
         past.info.state = SessionState::Terminated;
@@ -160,7 +169,11 @@ impl Registry {
         }
         let is_meant = |past: &&Past| Some(past.id) == id || past.name.as_deref() == Some(named);
         match tables.past.iter().rev().find(is_meant) {
-            Some(past) => Ok(Found::Past { end: past.end.clone(), info: Box::new(past.info.clone()) }),
+            Some(past) => Ok(Found::Past {
+                end: past.end.clone(),
+                info: Box::new(past.info.clone()),
+                backend: Arc::clone(&past.backend),
+            }),
             None => Err(tables.unknown(named)),
         }
     }
@@ -215,7 +228,7 @@ impl Registry {
             Slot::Creating(info) => info.as_deref().cloned(),
             Slot::Living(_) => None,
         });
-        let is_lost = |past: &&Past| past.end == End::Lost && !tables.slots.contains_key(&past.id);
+        let is_lost = |past: &&Past| past.is_lost() && !tables.slots.contains_key(&past.id);
         let lost = tables.past.iter().filter(is_lost).map(|past| past.info.clone());
         creating.chain(lost).collect()
     }
@@ -223,6 +236,14 @@ impl Registry {
     /// Sessions that live or are about to.
     pub(crate) fn count(&self) -> usize {
         self.lock().slots.len()
+    }
+
+    /// Living sessions of one backend.
+    pub(crate) fn count_on(&self, backend: &str) -> usize {
+        let tables = self.lock();
+        let is_there =
+            |slot: &&Slot| matches!(slot, Slot::Living(session) if session.backend.name() == backend);
+        tables.slots.values().filter(is_there).count()
     }
 }
 
@@ -235,15 +256,17 @@ impl Tables {
         }
     }
 
-    fn remember(&mut self, info: SessionInfo, end: End) {
-        let state = match end {
-            End::Ended { .. } => SessionState::Terminated,
-            End::Lost => SessionState::Lost,
-            End::Foreign { .. } => info.state,
+    fn remember(&mut self, info: SessionInfo, end: End, backend: Arc<dyn Backend>) {
+        let (state, damage) = match &end {
+            End::Ended { .. } => (SessionState::Terminated, None),
+            End::Lost => (SessionState::Lost, None),
+            End::Foreign { .. } => (info.state, None),
+            End::Damaged { reason } => (SessionState::Damaged, Some(damage_text(reason))),
         };
-        let info = SessionInfo { state, pid: None, running: None, queued: 0, unresponsive: false, ..info };
+        let info =
+            SessionInfo { state, damage, pid: None, running: None, queued: 0, unresponsive: false, ..info };
         self.past.retain(|past| past.id != info.session_id);
-        self.past.push_back(Past { id: info.session_id, name: info.name.clone(), end, info });
+        self.past.push_back(Past { id: info.session_id, name: info.name.clone(), end, info, backend });
         if self.past.len() > REMEMBERED {
             self.past.pop_front();
         }

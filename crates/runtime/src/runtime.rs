@@ -1,7 +1,5 @@
 //! The daemon's sessions as one thing: started, counted, ended.
 
-use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -10,39 +8,36 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use trl_protocol::exec::CancelParams;
 use trl_protocol::session::{DestroyParams, SessionInfo};
-use trl_protocol::{Code, Fault, SessionId};
-use trl_sys::private::{DirError, make_private};
+use trl_protocol::{Code, Fault};
 
-use crate::bonds::{Bond, Bonds};
+use crate::backend::local::LocalError;
+use crate::backend::{Backend, HostHandle, Local, LostSession};
 use crate::caller::Caller;
 use crate::config::Config;
+use crate::connection_bound::{BoundItem, ConnectionBound};
 use crate::feed::Feed;
-use crate::host_process::HostProcess;
-use crate::link::{End, GreetError, Greeted, Greeting, Line, Link};
+use crate::link::{End, GreetError, Greeted, Greeting, Link, LinkTask};
 use crate::mailroom::Mailroom;
 use crate::metrics::Counters;
-use crate::registry::Registry;
-use crate::session::{Places, Session};
-use crate::standby::Standby;
-use crate::{adoption, leisure, ops, orphans, remains, waking};
+use crate::registry::{Found, Registry};
+use crate::session::Session;
+use crate::{adoption, idle_exit, mail_wake, ops};
 
 /// How long sessions that are being created may take to settle when the daemon ends.
 const SETTLE: Duration = Duration::from_secs(5);
-/// How long a host stands by when there is no session any more.
-const LINGER: Duration = Duration::from_secs(1);
 /// How long the processes of a lost session may take to end.
-const LAST_WORK: Duration = Duration::from_secs(5);
-/// Longest path of a Unix socket that every system takes.
-const MAX_SOCKET_PATH: usize = 103;
-
+const ORPHAN_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(transparent)]
-    Dir(#[from] DirError),
-    #[error(
-        "{path} is too long for sockets in it ({MAX_SOCKET_PATH} bytes at most); choose a shorter TRL_HOME"
-    )]
-    PathTooLong { path: PathBuf },
+    Local(#[from] LocalError),
+}
+
+/// Where a command's output and result are.
+#[derive(Debug)]
+pub(crate) enum ExecSource {
+    Host(Arc<Session>, u64),
+    Disk(Box<LostSession>, u64),
 }
 
 /// Somebody asked the daemon to end.
@@ -66,8 +61,9 @@ pub(crate) struct Inner {
     /// Whether hosts are asked to tell what happens in them.
     pub(crate) watching: AtomicBool,
     pub(crate) mailroom: Mailroom,
-    pub(crate) standby: Standby,
-    bonds: Bonds,
+    /// Where sessions can run; the first is the default.
+    backends: Vec<Arc<dyn Backend>>,
+    connection_bound: ConnectionBound,
     connections: AtomicUsize,
     connection_ids: AtomicU64,
     stop: watch::Sender<Option<Stop>>,
@@ -75,17 +71,18 @@ pub(crate) struct Inner {
 }
 
 impl Runtime {
-    /// Makes the directories and adopts every host that is alive.
+    /// Runs sessions on this machine.
     pub async fn start(config: Config) -> Result<Runtime, StartError> {
-        let hosts = config.runtime_dir.join("hosts");
-        let longest = hosts.join(format!("{}.sock", SessionId(0)));
-        if longest.as_os_str().len() > MAX_SOCKET_PATH {
-            return Err(StartError::PathTooLong { path: hosts });
-        }
-        make_private(&config.runtime_dir)?;
-        make_private(&config.state_dir)?;
-        make_private(&hosts)?;
-        make_private(&config.state_dir.join("sessions"))?;
+        let local = Arc::new(Local::new(&config)?);
+        Ok(Runtime::start_on(config, local, Vec::new()).await)
+    }
+
+    /// Runs sessions on these backends and adopts every host of theirs that is alive.
+    pub async fn start_on(
+        config: Config,
+        default: Arc<dyn Backend>,
+        others: Vec<Arc<dyn Backend>>,
+    ) -> Runtime {
         let runtime = Runtime(Arc::new(Inner {
             registry: Arc::new(Registry::new(config.max_sessions)),
             mailroom: Mailroom::new(
@@ -94,8 +91,8 @@ impl Runtime {
                 config.mail_mode,
                 config.relay.clone(),
             ),
-            standby: Standby::default(),
-            bonds: Bonds::default(),
+            backends: std::iter::once(default).chain(others).collect(),
+            connection_bound: ConnectionBound::default(),
             config,
             started: Instant::now(),
             commands: AtomicU64::new(0),
@@ -113,12 +110,12 @@ impl Runtime {
             let inner = Arc::clone(&runtime.0);
             tokio::spawn(async move { inner.mailroom.resume().await });
         }
-        tokio::spawn(waking::watch(Arc::clone(&runtime.0)));
+        tokio::spawn(mail_wake::watch(Arc::clone(&runtime.0)));
         let exit_idle_s = runtime.0.config.exit_idle_s;
         if exit_idle_s > 0.0 {
-            tokio::spawn(leisure::watch(Arc::clone(&runtime.0), Duration::from_secs_f64(exit_idle_s)));
+            tokio::spawn(idle_exit::watch(Arc::clone(&runtime.0), Duration::from_secs_f64(exit_idle_s)));
         }
-        Ok(runtime)
+        runtime
     }
 
     /// Resolves when a request asks the daemon to end.
@@ -135,7 +132,9 @@ impl Runtime {
 
     /// Ends every session, all at once, or leaves them all to the next daemon: then true.
     pub async fn end(&self) -> bool {
-        self.0.standby.close().await;
+        for backend in &self.0.backends {
+            backend.close().await;
+        }
         let stop = *self.0.stop.borrow();
         let keep = stop.map_or(self.0.config.keep_sessions, |stop| stop.keep_sessions);
         if keep {
@@ -157,7 +156,7 @@ impl Runtime {
             // A session that was being created when its turn came is ended in the next round.
             let done = self.0.registry.count() == 0;
             if done || tokio::time::timeout_at(deadline, settled.changed()).await.is_err() {
-                adoption::clear(&self.0, Duration::ZERO);
+                adoption::clear(&self.0, Duration::ZERO).await;
                 return false;
             }
         }
@@ -223,9 +222,9 @@ impl Inner {
     }
 
     /// Binds something to the caller's connection, or lets it go.
-    pub(crate) fn bind(self: &Arc<Self>, bond: Bond, bound: bool, caller: &Caller) -> Result<(), Fault> {
-        self.bonds.set(bond, bound, caller)?;
-        // Whoever left meanwhile has had its bonds cut already.
+    pub(crate) fn bind(self: &Arc<Self>, item: BoundItem, bound: bool, caller: &Caller) -> Result<(), Fault> {
+        self.connection_bound.set(item, bound, caller)?;
+        // If the client left meanwhile, the items of its connection were ended before this one was added.
         if let Some(connection) = caller.connection.filter(|_| bound && caller.is_gone()) {
             self.cut(connection);
         }
@@ -234,30 +233,32 @@ impl Inner {
 
     /// Ends what was bound to a connection that is over.
     fn cut(self: &Arc<Self>, connection: u64) {
-        let bonds = self.bonds.cut(connection);
+        let items = self.connection_bound.cut(connection);
         // The daemon closed it, not the client: what ends with the daemon is decided elsewhere.
         if self.check_open().is_err() {
             return;
         }
-        for bond in bonds {
-            tokio::spawn(Arc::clone(self).end_bound(bond));
+        for item in items {
+            tokio::spawn(Arc::clone(self).end_bound(item));
         }
     }
 
-    async fn end_bound(self: Arc<Self>, bond: Bond) {
-        let ended = match bond {
-            Bond::Session(id) => {
+    async fn end_bound(self: Arc<Self>, item: BoundItem) {
+        let ended = match item {
+            BoundItem::Session(id) => {
                 let params = DestroyParams { session_id: id.to_string(), force: false };
                 ops::session::destroy::perform(&self, &params).await.map(drop)
             }
-            Bond::Exec(id) => {
+            BoundItem::Exec(id) => {
                 let params = CancelParams { session_id: None, exec_id: Some(id.to_string()), signal: None };
                 ops::exec::cancel::perform(&self, &params).await.map(drop)
             }
         };
         match ended {
-            Ok(()) => tracing::info!(?bond, "its client is gone: ended"),
-            Err(fault) => tracing::debug!(?bond, code = %fault.code, "its client is gone, and so is it"),
+            Ok(()) => tracing::info!(?item, "ended with its client's connection"),
+            Err(fault) => {
+                tracing::debug!(?item, code = %fault.code, "had ended before its client's connection")
+            }
         }
     }
 
@@ -278,101 +279,116 @@ impl Inner {
         }
     }
 
-    pub(crate) fn places(&self, id: SessionId) -> Places {
-        Places {
-            socket: self.config.runtime_dir.join("hosts").join(format!("{id}.sock")),
-            state_dir: self.config.state_dir.join("sessions").join(id.to_string()),
-        }
+    pub(crate) fn backends(&self) -> &[Arc<dyn Backend>] {
+        &self.backends
+    }
+
+    /// Where sessions run that do not say where.
+    pub(crate) fn default_backend(&self) -> &Arc<dyn Backend> {
+        &self.backends[0]
     }
 
     /// Makes a session of a host that answered, and keeps watch over its connection.
     /// `enter` puts it into the registry before anything can happen to it.
     pub(crate) fn take_over(
         self: &Arc<Self>,
+        backend: &Arc<dyn Backend>,
         greeted: Greeted,
-        process: HostProcess,
+        host: Arc<dyn HostHandle>,
         enter: impl FnOnce(Arc<Session>),
-    ) -> io::Result<Arc<Session>> {
+    ) -> Arc<Session> {
         let info = greeted.session.clone();
-        let (link, places) = (Link::new(info.session_id), self.places(info.session_id));
-        let line = Line::new(link.clone(), greeted)?;
-        let session = Arc::new(Session::new(info, link, process, places));
+        let link = Link::new(info.session_id);
+        let task = LinkTask::new(link.clone(), greeted);
+        let session = Arc::new(Session::new(info, link, Arc::clone(backend), host));
         enter(Arc::clone(&session));
         self.session_begun(&session);
         let (inner, watched) = (Arc::clone(self), Arc::clone(&session));
         tokio::spawn(async move {
-            let end = line.run(&watched).await;
+            let end = task.run(&watched).await;
             inner.session_over(&watched, end).await;
         });
-        Ok(session)
+        session
     }
 
     /// Enters the session of a host that has not answered yet: requests wait for it.
-    pub(crate) fn wait_for(self: &Arc<Self>, info: SessionInfo, pid: u32, greeting: Greeting) {
+    pub(crate) fn wait_for(
+        self: &Arc<Self>,
+        backend: &Arc<dyn Backend>,
+        info: SessionInfo,
+        host: Arc<dyn HostHandle>,
+        greeting: Greeting,
+    ) {
         let id = info.session_id;
         let link = Link::new(id);
-        let session = Arc::new(Session::new(info, link.clone(), HostProcess::of(pid), self.places(id)));
+        let session = Arc::new(Session::new(info, link.clone(), Arc::clone(backend), host));
         self.registry.adopt(Arc::clone(&session));
         let inner = Arc::clone(self);
         tokio::spawn(async move {
-            let greeted = match greeting.await {
-                Ok(Ok(greeted)) => Ok(greeted),
-                Ok(Err(GreetError::Io(_) | GreetError::Silent)) | Err(_) => Err(End::Lost),
-                Ok(Err(error)) => Err(End::Foreign { reason: error.to_string() }),
-            };
-            let end = match greeted {
-                Ok(greeted) => {
+            let end = match greeting.await {
+                Ok(Ok(greeted)) => {
                     tracing::info!(session = %id, "a living session answers again");
                     session.note(&greeted.session);
-                    match Line::new(link, greeted) {
-                        Ok(line) => line.run(&session).await,
-                        Err(error) => End::Foreign { reason: error.to_string() },
-                    }
+                    LinkTask::new(link, greeted).run(&session).await
                 }
-                Err(end) => end,
+                Ok(Err(GreetError::Io(_) | GreetError::Silent)) | Err(_) => End::Lost,
+                Ok(Err(error)) => End::Foreign { reason: error.to_string() },
             };
             inner.session_over(&session, end).await;
         });
     }
 
-    /// The connection to a host is over. Who waits for it hears so when all is done.
+    /// The connection to a host is over. Requests that wait for it are answered when all is done.
     async fn session_over(self: &Arc<Self>, session: &Session, end: End) {
         let id = session.id;
-        let mut info = session.last_info();
+        let (mut info, mut end) = (session.last_info(), end);
         match &end {
             End::Ended { reason } => {
                 tracing::info!(session = %id, reason, "a session ended");
-                session.places.remove_all();
+                session.backend.remove(id).await;
             }
             End::Lost => {
-                tracing::warn!(session = %id, host_pid = session.process.pid, "a session is lost: its host is gone");
-                let gone = tokio::time::timeout(LAST_WORK, session.process.gone()).await;
-                if gone.is_ok() {
-                    orphans::end(vec![id]).await;
-                }
-                adoption::remove_if_dead(&session.places).await;
-                info = remains::final_info(&session.places).await.unwrap_or(info);
+                let host = session.host.describe();
+                tracing::warn!(session = %id, host, "a session is lost: its host is gone");
+                (info, end) = self.after_loss(session, info).await;
             }
-            End::Foreign { reason } => tracing::warn!(session = %id, reason, "a host was left alone"),
+            End::Foreign { reason } | End::Damaged { reason } => {
+                tracing::warn!(session = %id, reason, "a host was left alone");
+            }
         }
         self.counters.session_over(session, || self.registry.remove(info, end.clone()));
-        if self.registry.count() == 0 {
-            self.let_standby_go();
+        if self.registry.count_on(session.backend.name()) == 0 {
+            session.backend.no_sessions_left();
         }
         self.tell_end(session, &end);
         self.settle();
         session.link.release(&end);
     }
 
-    /// Without sessions nobody stands by for another, unless it comes soon.
-    fn let_standby_go(self: &Arc<Self>) {
-        let inner = Arc::clone(self);
-        tokio::spawn(async move {
-            tokio::time::sleep(LINGER).await;
-            if inner.registry.count() == 0 {
-                inner.standby.vacate().await;
+    /// Cleans up after a lost host. Returns what its session is from now on.
+    async fn after_loss(&self, session: &Session, last_info: SessionInfo) -> (SessionInfo, End) {
+        let (id, backend) = (session.id, &session.backend);
+        let gone = tokio::time::timeout(ORPHAN_TIMEOUT, session.host.gone()).await;
+        if gone.is_ok() {
+            backend.end_orphans(vec![id]).await;
+        }
+        backend.remove_dead_address(id).await;
+        match backend.saved(id).await {
+            Some(Ok(saved)) => (saved.info, End::Lost),
+            Some(Err(damage)) => (last_info, End::Damaged { reason: damage.0 }),
+            None => (last_info, End::Lost),
+        }
+    }
+
+    /// Who can tell about a command: its session's host or, if that is gone, what it left.
+    pub(crate) async fn exec(&self, exec_id: &str) -> Result<ExecSource, Fault> {
+        match self.registry.find_exec(exec_id)? {
+            (Found::Living(session), number) => Ok(ExecSource::Host(session, number)),
+            (Found::Past { end: End::Lost | End::Damaged { .. }, info, backend }, number) => {
+                Ok(ExecSource::Disk(Box::new(backend.lost_session(*info).await?), number))
             }
-        });
+            (other, _) => Err(other.refusal()),
+        }
     }
 
     /// A session has been created, has failed to be, or is over.

@@ -1,19 +1,21 @@
-//! A session as the daemon sees it: an id, a name, and a way to its host.
+//! A session as the daemon sees it: an id, a name, a link to its host, and the host's backend.
 
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
+use tokio::time::timeout;
 use trl_protocol::session::SessionInfo;
 use trl_protocol::wire::{FromHost, ToHost};
 use trl_protocol::{ExecId, Fault, SessionId};
 
-use crate::host_process::HostProcess;
-use crate::link::{Answer, Link};
+use crate::backend::{Backend, HostHandle};
+use crate::link::{Answer, Asked, Link};
 
-/// A host answers at once or is stopped; then what it last said must do.
-pub(crate) const INFO_PATIENCE: Duration = Duration::from_secs(2);
+/// A host answers within microseconds. One that takes longer is looked at: it may be stopped.
+const PROMPT_ANSWER: Duration = Duration::from_millis(20);
+/// How long a host that is not stopped may take to describe its session.
+const INFO_PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -21,14 +23,16 @@ pub(crate) struct Session {
     pub(crate) name: Option<String>,
     pub(crate) tty: bool,
     pub(crate) link: Link,
-    pub(crate) process: HostProcess,
-    pub(crate) places: Places,
-    /// What it had when this daemon met it.
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) host: Arc<dyn HostHandle>,
+    /// The host has not answered a question in time. Until it answers that one, it is not waited for.
+    unresponsive: watch::Sender<bool>,
+    /// Its counters when this daemon created or adopted it.
     begun: Totals,
     last_info: Mutex<SessionInfo>,
 }
 
-/// What a session has had of something that is only ever counted up.
+/// Counters of a session that only ever grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) output_bytes: [u64; 2],
@@ -59,44 +63,21 @@ impl Totals {
     }
 }
 
-/// What a session leaves on disk.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Places {
-    pub(crate) socket: PathBuf,
-    pub(crate) state_dir: PathBuf,
-}
-
-impl Places {
-    /// Its output and its address: the session is over for good.
-    pub(crate) fn remove_all(&self) {
-        self.remove_socket();
-        tell_unless_gone(&self.state_dir, std::fs::remove_dir_all(&self.state_dir));
-    }
-
-    /// Its address: nobody answers there.
-    pub(crate) fn remove_socket(&self) {
-        tell_unless_gone(&self.socket, std::fs::remove_file(&self.socket));
-    }
-}
-
-fn tell_unless_gone(path: &Path, removed: io::Result<()>) {
-    match removed {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(path = %path.display(), %error, "a leftover could not be removed");
-        }
-        _ => {}
-    }
-}
-
 impl Session {
-    pub(crate) fn new(info: SessionInfo, link: Link, process: HostProcess, places: Places) -> Session {
+    pub(crate) fn new(
+        info: SessionInfo,
+        link: Link,
+        backend: Arc<dyn Backend>,
+        host: Arc<dyn HostHandle>,
+    ) -> Session {
         Session {
             id: info.session_id,
             name: info.name.clone(),
             tty: info.tty,
             link,
-            process,
-            places,
+            backend,
+            host,
+            unresponsive: watch::Sender::new(false),
             begun: Totals::of(&info),
             last_info: Mutex::new(info),
         }
@@ -106,13 +87,61 @@ impl Session {
         ExecId { session: self.id, number }
     }
 
-    /// What its host says about it now.
-    pub(crate) async fn info(&self) -> Result<SessionInfo, Fault> {
-        let asked = self.link.call(|req| ToHost::Session { req });
-        match tokio::time::timeout(INFO_PATIENCE, asked).await {
-            Ok(answer) => self.learn(answer?),
-            Err(_) => Ok(SessionInfo { unresponsive: true, ..self.last_info() }),
+    /// What its host says about it now. A host that cannot answer is not waited for: what it
+    /// said last is told, marked as such.
+    pub(crate) async fn info(self: &Arc<Self>) -> Result<SessionInfo, Fault> {
+        match self.ask_in_time(|req| ToHost::Session { req }).await {
+            Some(answer) => self.learn(answer?),
+            None => Ok(SessionInfo { unresponsive: true, ..self.last_info() }),
         }
+    }
+
+    /// Asks the host something that it answers at once; `None` if it does not answer in time.
+    pub(crate) async fn ask_in_time(
+        self: &Arc<Self>,
+        message: impl FnOnce(u64) -> ToHost,
+    ) -> Option<Result<Answer, Fault>> {
+        if !self.may_answer().await {
+            return None;
+        }
+        // A host that reads nothing has no room for one more question.
+        let mut asked = match timeout(PROMPT_ANSWER, self.link.request(message)).await {
+            Ok(Ok(asked)) => asked,
+            Ok(Err(fault)) => return Some(Err(fault)),
+            Err(_) => return None,
+        };
+        if let Ok(answer) = timeout(PROMPT_ANSWER, asked.arrived()).await {
+            return Some(answer);
+        }
+        if !self.host.is_stopped()
+            && let Ok(answer) = timeout(INFO_PATIENCE, asked.arrived()).await
+        {
+            return Some(answer);
+        }
+        self.await_late_answer(asked);
+        None
+    }
+
+    /// Whether there is any use in asking the host now.
+    async fn may_answer(&self) -> bool {
+        let mut unresponsive = self.unresponsive.subscribe();
+        if !*unresponsive.borrow() {
+            return true;
+        }
+        // It may just have been continued: then its late answer is about to arrive.
+        !self.host.is_stopped()
+            && timeout(PROMPT_ANSWER, unresponsive.wait_for(|unresponsive| !unresponsive)).await.is_ok()
+    }
+
+    /// The host counts as unresponsive until it answers.
+    fn await_late_answer(self: &Arc<Self>, mut asked: Asked) {
+        self.unresponsive.send_replace(true);
+        let session = Arc::clone(self);
+        tokio::spawn(async move {
+            // The connection's end counts as an answer.
+            let _ = asked.arrived().await;
+            session.unresponsive.send_replace(false);
+        });
     }
 
     /// Keeps what a host said about its session.
@@ -130,7 +159,7 @@ impl Session {
         self.last_info.lock().unwrap_or_else(PoisonError::into_inner).clone_from(info);
     }
 
-    /// What is known to have come since this daemon met it.
+    /// What was counted since this daemon created or adopted it.
     pub(crate) fn totals(&self) -> Totals {
         Totals::of(&self.last_info.lock().unwrap_or_else(PoisonError::into_inner)).since(self.begun)
     }

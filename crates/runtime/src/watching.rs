@@ -36,7 +36,7 @@ impl Inner {
                 ChangeEvent { reason: Some(reason.clone()), ..of_session(session, Change::Ended) }
             }
             End::Lost => of_session(session, Change::Lost),
-            End::Foreign { reason } => {
+            End::Foreign { reason } | End::Damaged { reason } => {
                 ChangeEvent { reason: Some(reason.clone()), ..of_session(session, Change::Lost) }
             }
         };

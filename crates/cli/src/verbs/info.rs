@@ -62,6 +62,9 @@ fn fields(session: &SessionInfo, output: Output) -> String {
         ("Shell replaced", format!("{} times", session.restarts)),
         ("Host", format!("pid {}", session.host_pid)),
     ];
+    if let Some(damage) = &session.damage {
+        rows.insert(3, ("Damage", damage.clone()));
+    }
     if let Some(running) = session.running {
         rows.insert(3, ("Running", running.to_string()));
     }

@@ -48,9 +48,11 @@ fn table(sessions: &[SessionInfo]) -> Table {
     for session in sessions {
         let idle = match session.state {
             SessionState::Running => "-".to_owned(),
-            SessionState::Creating | SessionState::Idle | SessionState::Terminated | SessionState::Lost => {
-                human::age_of(&session.last_activity)
-            }
+            SessionState::Creating
+            | SessionState::Idle
+            | SessionState::Terminated
+            | SessionState::Lost
+            | SessionState::Damaged => human::age_of(&session.last_activity),
         };
         table.row(vec![
             session.session_id.to_string(),
@@ -73,6 +75,7 @@ pub(crate) fn state(session: &SessionInfo) -> String {
         SessionState::Running => "running",
         SessionState::Terminated => "terminated",
         SessionState::Lost => "lost",
+        SessionState::Damaged => "damaged",
     };
     if session.queued > 0 { format!("{word} +{}", session.queued) } else { word.to_owned() }
 }

@@ -26,6 +26,7 @@ fn written(metrics: &Metrics) -> String {
         (SessionState::Idle, "idle"),
         (SessionState::Running, "running"),
         (SessionState::Lost, "lost"),
+        (SessionState::Damaged, "damaged"),
     ] {
         let count = sessions.iter().filter(|session| session.state == state).count();
         page.row("trl_sessions", &format!("state=\"{name}\""), count);

@@ -13,7 +13,7 @@ use trl_protocol::Fault;
 use trl_protocol::exec::Stream;
 use trl_protocol::wire::{FromHost, INITIAL_CREDIT, ToHost};
 
-use super::{End, Place};
+use super::{End, PendingRequest};
 use crate::output::Range;
 
 /// Pieces are joined up to this size: large enough for large writes to the client,
@@ -95,14 +95,14 @@ impl Queue {
 /// The client's side of a flow; dropped, the host is told that nobody listens.
 #[derive(Debug)]
 pub(crate) struct Flow {
-    place: Place,
+    pending: PendingRequest,
     queue: Arc<Queue>,
     taken: u64,
 }
 
 impl Flow {
-    pub(super) fn new(place: Place, queue: Arc<Queue>) -> Flow {
-        Flow { place, queue, taken: 0 }
+    pub(super) fn new(pending: PendingRequest, queue: Arc<Queue>) -> Flow {
+        Flow { pending, queue, taken: 0 }
     }
 
     /// The next piece of output or message. What arrived before the end comes before it.
@@ -114,7 +114,7 @@ impl Flow {
                     return Ok(item);
                 }
                 if let Some(end) = &waiting.end {
-                    return Err(self.place.link.over(end));
+                    return Err(self.pending.link.over(end));
                 }
             }
             self.queue.arrived.notified().await;
@@ -133,10 +133,10 @@ impl Flow {
         if self.taken < CREDIT_STEP {
             return;
         }
-        let shared = &self.place.link.0;
+        let shared = &self.pending.link.0;
         let mut state = shared.lock();
-        if state.end.is_none() && state.pending.contains_key(&self.place.req) {
-            shared.say(&mut state, &ToHost::Credit { req: self.place.req, bytes: self.taken });
+        if state.end.is_none() && state.pending.contains_key(&self.pending.req) {
+            shared.say(&mut state, &ToHost::Credit { req: self.pending.req, bytes: self.taken });
         }
         self.taken = 0;
     }

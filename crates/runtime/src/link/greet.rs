@@ -6,22 +6,30 @@ use trl_protocol::session::SessionInfo;
 use trl_protocol::wire::{FromHost, HOST_PROTOCOL, SessionSpec, ToHost};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixStream;
+
+use crate::backend::Connection;
 
 /// A host that answered.
 #[derive(Debug)]
-pub(crate) struct Greeted {
+pub struct Greeted {
     pub(crate) session: SessionInfo,
-    pub(crate) stream: UnixStream,
-    /// Read beyond the welcome.
+    pub(crate) connection: Connection,
+    /// Bytes that were read beyond the welcome.
     pub(crate) surplus: Vec<u8>,
+}
+
+impl Greeted {
+    /// The same host over another connection, which carries the first one's bytes.
+    pub fn over(self, wrap: impl FnOnce(Connection) -> Connection) -> Greeted {
+        Greeted { connection: wrap(self.connection), ..self }
+    }
 }
 
 /// A greeting that goes on by itself, however long the host takes.
 pub(crate) type Greeting = tokio::task::JoinHandle<Result<Greeted, GreetError>>;
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum GreetError {
+pub enum GreetError {
     #[error("{0}")]
     Io(#[from] std::io::Error),
     #[error("it closed the connection without a word")]
@@ -35,21 +43,22 @@ pub(crate) enum GreetError {
 }
 
 /// Says hello, with the session to create if the host is new, and waits for the welcome.
-pub(crate) async fn greet(
-    mut stream: UnixStream,
+pub async fn greet(
+    mut connection: Connection,
     create: Option<Box<SessionSpec>>,
 ) -> Result<Greeted, GreetError> {
     let mut hello = Vec::new();
     let garbled = |error: &dyn std::fmt::Display| GreetError::Garbled(error.to_string());
     frame::put_json(&mut hello, &ToHost::Hello { protocol: HOST_PROTOCOL, create })
         .map_err(|error| garbled(&error))?;
-    stream.write_all(&hello).await?;
+    connection.writer.write_all(&hello).await?;
+    connection.writer.flush().await?;
     drop(hello);
     let mut inbox = Vec::with_capacity(4096);
     loop {
         let split = frame::split(&inbox).map_err(|error| garbled(&error.0))?;
         let Some((frame, used)) = split else {
-            if stream.read_buf(&mut inbox).await? == 0 {
+            if connection.reader.read_buf(&mut inbox).await? == 0 {
                 return Err(GreetError::Silent);
             }
             continue;
@@ -61,7 +70,9 @@ pub(crate) async fn greet(
             FromHost::Welcome { protocol, .. } if protocol > HOST_PROTOCOL => {
                 Err(GreetError::Newer(protocol))
             }
-            FromHost::Welcome { session, .. } => Ok(Greeted { session: *session, stream, surplus: inbox }),
+            FromHost::Welcome { session, .. } => {
+                Ok(Greeted { session: *session, connection, surplus: inbox })
+            }
             FromHost::Fault { fault, .. } => Err(GreetError::Refused(fault)),
             FromHost::Ended { reason, .. } => Err(GreetError::Refused(Fault::internal(reason))),
             other => Err(garbled(&format!("a message for request {} before the welcome", other.req()))),

@@ -1,7 +1,7 @@
 use super::*;
-use crate::host_process::HostProcess;
+use crate::backend::Local;
+use crate::config::Config;
 use crate::link::Link;
-use crate::session::Places;
 
 fn info(id: SessionId, name: Option<&str>) -> SessionInfo {
     SessionInfo {
@@ -25,14 +25,17 @@ fn info(id: SessionId, name: Option<&str>) -> SessionInfo {
         running: None,
         queued: 0,
         unresponsive: false,
+        damage: None,
     }
 }
 
 fn session(id: SessionId, name: Option<&str>) -> Arc<Session> {
     let info = info(id, name);
     let link = Link::new(id);
-    let places = Places { socket: "/nowhere".into(), state_dir: "/nowhere".into() };
-    Arc::new(Session::new(info, link, HostProcess::of(0), places))
+    let nowhere = Config::new("/nowhere".into(), "/nowhere".into(), "/nowhere".into());
+    let backend: Arc<dyn Backend> = Arc::new(Local::at(&nowhere));
+    let host = backend.host_of(&SessionInfo { host_pid: 0, ..info.clone() });
+    Arc::new(Session::new(info, link, backend, host))
 }
 
 fn living(registry: &Arc<Registry>, id: u32, name: Option<&str>) -> Arc<Session> {
@@ -120,6 +123,20 @@ async fn the_lost_are_told_until_they_are_buried() {
     assert!(registry.living("s-00000001").unwrap_err().message.contains("lost"));
     assert!(registry.bury(session.id, "destroyed"));
     assert!(!registry.bury(session.id, "destroyed"));
+    assert!(registry.hostless().is_empty());
+}
+
+#[tokio::test]
+async fn a_damaged_session_is_listed_with_a_remedy_until_it_is_destroyed() {
+    let registry = Arc::new(Registry::new(4));
+    let session = living(&registry, 1, None);
+    registry.remove(session.last_info(), End::Damaged { reason: "session.json is empty".into() });
+    let [info] = &registry.hostless()[..] else { panic!("one session") };
+    assert_eq!(info.state, SessionState::Damaged);
+    let damage = info.damage.as_deref().unwrap();
+    assert!(damage.contains("session.json is empty") && damage.contains("session.destroy"), "{damage}");
+    assert!(registry.living("s-00000001").unwrap_err().message.contains("damaged"));
+    assert!(registry.bury(session.id, "destroyed"));
     assert!(registry.hostless().is_empty());
 }
 

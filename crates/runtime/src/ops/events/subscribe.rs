@@ -6,7 +6,7 @@ use trl_protocol::change::{SubscribeParams, SubscriptionOver};
 use trl_protocol::{Event, Fault};
 
 use crate::caller::{Caller, EventSink, Gone};
-use crate::feed::Found;
+use crate::feed::Lookup;
 use crate::runtime::Inner;
 
 pub(crate) async fn perform<S: EventSink>(
@@ -27,7 +27,7 @@ pub(crate) async fn perform<S: EventSink>(
             return Err(Fault::internal("the client is gone"));
         }
         sent = match feed.look(seq) {
-            Found::Change(change) => {
+            Lookup::Change(change) => {
                 seq += 1;
                 if !wanted(change.topic) {
                     continue;
@@ -35,12 +35,12 @@ pub(crate) async fn perform<S: EventSink>(
                 told += 1;
                 events.send(Event::Change(&change)).await
             }
-            Found::Missed { to } => {
+            Lookup::Missed { to } => {
                 let missed = Event::Missed { from: seq, to };
                 seq = to;
                 events.send(missed).await
             }
-            Found::Nothing => {
+            Lookup::Nothing => {
                 tokio::select! {
                     () = feed.reaches(seq) => Ok(()),
                     () = caller.gone() => Err(Gone),

@@ -8,8 +8,7 @@ use trl_protocol::wire::ToHost;
 
 use super::relay::Relay;
 use crate::caller::{Caller, EventSink};
-use crate::remains::ExecPlace;
-use crate::runtime::Inner;
+use crate::runtime::{ExecSource, Inner};
 
 pub(crate) async fn perform<S: EventSink>(
     runtime: &Arc<Inner>,
@@ -19,14 +18,14 @@ pub(crate) async fn perform<S: EventSink>(
 ) -> Result<StreamReply, Fault> {
     let (stdout_offset, stderr_offset) = (params.stdout_offset, params.stderr_offset);
     match runtime.exec(&params.exec_id).await? {
-        ExecPlace::Host(session, exec) => {
+        ExecSource::Host(session, exec) => {
             let attach = |req| ToHost::Attach { req, exec, stdout_offset, stderr_offset };
             let flow = session.link.flow(attach).await?;
             Relay::new(session.id, events, params.encoding).run(flow, caller).await
         }
-        ExecPlace::Disk(remains, exec) => {
-            let relay = Relay::new(remains.session, events, params.encoding);
-            relay.read_out(&remains, exec, [stdout_offset, stderr_offset]).await
+        ExecSource::Disk(lost, exec) => {
+            let relay = Relay::new(lost.session, events, params.encoding);
+            relay.read_out(&lost, exec, [stdout_offset, stderr_offset]).await
         }
     }
 }

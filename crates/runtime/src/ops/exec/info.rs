@@ -6,14 +6,13 @@ use trl_protocol::exec::{ExecInfo, ExecParams};
 use trl_protocol::wire::{FromHost, ToHost};
 use trl_protocol::{Code, Fault};
 
-use crate::remains::ExecPlace;
-use crate::runtime::Inner;
+use crate::runtime::{ExecSource, Inner};
 use crate::session::{Session, unexpected};
 
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ExecParams) -> Result<ExecInfo, Fault> {
     match runtime.exec(&params.exec_id).await? {
-        ExecPlace::Host(session, exec) => of(&session, exec, &params.exec_id).await,
-        ExecPlace::Disk(remains, exec) => remains.info(exec),
+        ExecSource::Host(session, exec) => of(&session, exec, &params.exec_id).await,
+        ExecSource::Disk(lost, exec) => lost.info(exec),
     }
 }
 

@@ -7,16 +7,18 @@ use trl_protocol::Fault;
 use trl_protocol::exec::{ExecInfo, ExecList, ListParams};
 use trl_protocol::wire::{FromHost, ToHost};
 
-use crate::link::End;
+use crate::link::{Answer, End};
 use crate::registry::Found;
 use crate::runtime::Inner;
-use crate::session::{INFO_PATIENCE, Session, unexpected};
+use crate::session::{Session, unexpected};
 
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ListParams) -> Result<ExecList, Fault> {
     let mut execs = match &params.session_id {
         Some(session) => match runtime.registry.find(session)? {
             Found::Living(session) => of(&session).await?,
-            Found::Past { end: End::Lost, info } => runtime.remains(*info).await?.list(),
+            Found::Past { end: End::Lost | End::Damaged { .. }, info, backend } => {
+                backend.lost_session(*info).await?.list()
+            }
             other => return Err(other.refusal()),
         },
         None => of_all(runtime).await,
@@ -29,13 +31,20 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ListParams) -> Result
 async fn of_all(runtime: &Arc<Inner>) -> Vec<ExecInfo> {
     let mut asked = JoinSet::new();
     for session in runtime.registry.all_living() {
-        asked.spawn(async move { tokio::time::timeout(INFO_PATIENCE, of(&session)).await });
+        asked.spawn(async move {
+            let answer = session.ask_in_time(|req| ToHost::List { req }).await?;
+            listed(&session, answer).ok()
+        });
     }
-    asked.join_all().await.into_iter().flatten().flatten().flatten().collect()
+    asked.join_all().await.into_iter().flatten().flatten().collect()
 }
 
 async fn of(session: &Session) -> Result<Vec<ExecInfo>, Fault> {
-    match session.link.call(|req| ToHost::List { req }).await?.message {
+    listed(session, session.link.call(|req| ToHost::List { req }).await)
+}
+
+fn listed(session: &Session, answer: Result<Answer, Fault>) -> Result<Vec<ExecInfo>, Fault> {
+    match answer?.message {
         FromHost::Execs { execs, .. } => Ok(execs),
         other => Err(unexpected(session.id, &other)),
     }

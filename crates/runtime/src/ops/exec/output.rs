@@ -6,9 +6,9 @@ use trl_protocol::exec::{Encoding, OutputParams, OutputReply};
 use trl_protocol::wire::{FromHost, ToHost};
 use trl_protocol::{Fault, limits};
 
+use crate::backend::LostSession;
 use crate::output::{self, Range};
-use crate::remains::{ExecPlace, Remains};
-use crate::runtime::Inner;
+use crate::runtime::{ExecSource, Inner};
 use crate::session::{Session, unexpected};
 use crate::text::incomplete_tail;
 
@@ -16,8 +16,8 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, params: &OutputParams) -> Resu
     let limit = params.limit.unwrap_or(limits::MAX_RANGE_BYTES).min(limits::MAX_RANGE_BYTES);
     let Kept { offset, mut bytes, mut next_offset, total, dropped } =
         match runtime.exec(&params.exec_id).await? {
-            ExecPlace::Host(session, exec) => from_host(&session, exec, params, limit).await?,
-            ExecPlace::Disk(remains, exec) => from_disk(&remains, exec, params, limit)?,
+            ExecSource::Host(session, exec) => from_host(&session, exec, params, limit).await?,
+            ExecSource::Disk(lost, exec) => from_disk(&lost, exec, params, limit)?,
         };
     if params.encoding == Encoding::Utf8 && next_offset < total {
         // The next range begins with the whole character, unless one is all that was asked for.
@@ -54,8 +54,8 @@ async fn from_host(session: &Session, exec: u64, params: &OutputParams, limit: u
     Ok(Kept { offset, bytes, next_offset, total, dropped })
 }
 
-fn from_disk(remains: &Remains, exec: u64, params: &OutputParams, limit: u64) -> Result<Kept, Fault> {
-    let (total, dropped) = remains.sizes(exec, params.stream)?;
-    let Range { offset, bytes, .. } = remains.range(exec, params.stream, params.offset, limit)?;
+fn from_disk(lost: &LostSession, exec: u64, params: &OutputParams, limit: u64) -> Result<Kept, Fault> {
+    let (total, dropped) = lost.sizes(exec, params.stream)?;
+    let Range { offset, bytes, .. } = lost.range(exec, params.stream, params.offset, limit)?;
     Ok(Kept { next_offset: offset + bytes.len() as u64, offset, bytes, total, dropped })
 }

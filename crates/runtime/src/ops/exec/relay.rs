@@ -5,10 +5,10 @@ use trl_protocol::wire::FromHost;
 use trl_protocol::{Event, ExecId, Fault, SessionId};
 
 use super::run::nobody_waits;
+use crate::backend::LostSession;
 use crate::caller::{Caller, EventSink, Gone};
 use crate::link::{Flow, Item};
 use crate::output::Range;
-use crate::remains::Remains;
 use crate::session::unexpected;
 use crate::text::TextStream;
 
@@ -59,20 +59,20 @@ impl<'a, S: EventSink> Relay<'a, S> {
     /// Tells what is kept of a command whose host is gone, from these offsets on.
     pub(super) async fn read_out(
         mut self,
-        remains: &Remains,
+        lost: &LostSession,
         exec: u64,
         from: [u64; 2],
     ) -> Result<StreamReply, Fault> {
-        let outcome = remains.outcome(exec)?;
+        let outcome = lost.outcome(exec)?;
         let told = self.events.send(Event::Started { exec_id: self.exec_id(exec) }).await;
         told.map_err(|Gone| nobody_waits())?;
         let mut dropped = [0; 2];
         for stream in Stream::BOTH {
-            let (total, lost) = remains.sizes(exec, stream)?;
-            dropped[stream.index()] = lost;
+            let (total, missing) = lost.sizes(exec, stream)?;
+            dropped[stream.index()] = missing;
             let mut at = from[stream.index()].min(total);
             while at < total {
-                let range = remains.range(exec, stream, at, CHUNK)?;
+                let range = lost.range(exec, stream, at, CHUNK)?;
                 if range.offset > at {
                     self.gap(stream, at, range.offset).await.map_err(|Gone| nobody_waits())?;
                 }

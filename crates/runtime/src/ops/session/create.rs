@@ -4,7 +4,6 @@
 //! would know that it is there.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use trl_protocol::ids::is_session_name;
@@ -13,22 +12,20 @@ use trl_protocol::wire::SessionSpec;
 use trl_protocol::{Code, Fault, SessionId};
 
 use super::destroy;
-use crate::birth;
+use crate::backend::{Backend, Prepared, Wanted};
 use crate::caller::Caller;
 use crate::registry::Reservation;
 use crate::runtime::Inner;
-use crate::session::{Places, Session};
-use crate::shells::{self, Surroundings};
-use crate::{environment, memory, seconds};
+use crate::session::Session;
+use crate::{environment, seconds};
 
 pub(crate) async fn perform(
     runtime: &Arc<Inner>,
     params: CreateParams,
     caller: &Caller,
 ) -> Result<Created, Fault> {
-    memory::check(runtime.config.min_free_memory)?;
-    let plan = Plan::of(runtime, params)?;
-    let reservation = reserve(runtime, plan.name.as_deref())?;
+    let plan = Plan::of(runtime, params).await?;
+    let reservation = reserve(runtime, &*plan.backend, plan.name.as_deref()).await?;
     // In a task of its own: a client that goes away must not leave half a session.
     let making = tokio::spawn(make(Arc::clone(runtime), plan, reservation));
     let made = making.await.unwrap_or_else(|error| Err(Fault::internal(format!("session.create: {error}"))));
@@ -54,9 +51,9 @@ pub(crate) async fn perform(
 #[derive(Debug)]
 struct Plan {
     name: Option<String>,
-    shell: shells::Shell,
+    backend: Arc<dyn Backend>,
+    prepared: Prepared,
     env: BTreeMap<String, String>,
-    working_dir: String,
     timeout_s: f64,
     idle_timeout_s: f64,
     tty: bool,
@@ -65,7 +62,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(runtime: &Inner, params: CreateParams) -> Result<Plan, Fault> {
+    async fn of(runtime: &Inner, params: CreateParams) -> Result<Plan, Fault> {
         let config = &runtime.config;
         if let Some(name) = &params.name {
             check_name(name)?;
@@ -76,17 +73,14 @@ impl Plan {
                 "param `isolation`: this daemon cannot isolate sessions; system.info tells what it can",
             ));
         }
-        let around = Surroundings {
-            path: config.env.get("PATH").map_or("", String::as_str),
-            preferred: config.env.get("SHELL").map(String::as_str),
-        };
         let env = params.env.unwrap_or_default();
         environment::check(&env)?;
         let limits = params.limits.unwrap_or_default();
         let journal_bytes = Some(limits.journal_bytes.unwrap_or(config.journal_bytes));
+        let backend = Arc::clone(runtime.default_backend());
+        let wanted = Wanted { shell: params.shell.as_deref(), working_dir: params.working_dir.as_deref() };
+        let prepared = backend.prepare(wanted).await?;
         Ok(Plan {
-            shell: shells::resolve(params.shell.as_deref(), around)?,
-            working_dir: working_dir(runtime, params.working_dir)?,
             timeout_s: seconds::checked("timeout_s", params.timeout_s.unwrap_or(config.default_timeout_s))?,
             idle_timeout_s: seconds::checked(
                 "idle_timeout_s",
@@ -97,31 +91,36 @@ impl Plan {
             limits: SessionLimits { journal_bytes, ..limits },
             name: params.name,
             env,
+            backend,
+            prepared,
         })
     }
 
-    fn into_spec(self, runtime: &Inner, id: SessionId, places: &Places) -> Result<SessionSpec, Fault> {
-        let env = environment::of_session(&runtime.config, &self.env, self.tty, id, self.name.as_deref());
-        Ok(SessionSpec {
+    /// Where the host keeps its files and where it listens is for the backend to say.
+    fn into_spec(self, runtime: &Inner, id: SessionId) -> SessionSpec {
+        let Prepared { shell, working_dir, env: base } = self.prepared;
+        let env =
+            environment::of_session(base, &runtime.config, &self.env, self.tty, id, self.name.as_deref());
+        SessionSpec {
             session_id: id,
             name: self.name,
-            shell: self.shell.told,
-            shell_path: as_text(&self.shell.path)?,
-            dialect: self.shell.dialect,
+            shell: shell.name,
+            shell_path: shell.path,
+            dialect: shell.dialect,
             env,
             env_keys: self.env.into_keys().collect(),
-            working_dir: self.working_dir,
+            working_dir,
             timeout_s: self.timeout_s,
             idle_timeout_s: self.idle_timeout_s,
             ttl_s: runtime.config.session_ttl_s,
             tty: self.tty,
             rc: self.rc,
             limits: self.limits,
-            state_dir: as_text(&places.state_dir)?,
-            socket: as_text(&places.socket)?,
+            state_dir: String::new(),
+            socket: String::new(),
             resume: false,
-            open_files: runtime.config.open_files,
-        })
+            open_files: None,
+        }
     }
 
     /// What `session.list` tells until the host answers.
@@ -130,8 +129,8 @@ impl Plan {
         SessionInfo {
             session_id: id,
             name: self.name.clone(),
-            shell: self.shell.told.clone(),
-            working_dir: self.working_dir.clone(),
+            shell: self.prepared.shell.name.clone(),
+            working_dir: self.prepared.working_dir.clone(),
             state: SessionState::Creating,
             env_keys: self.env.keys().cloned().collect(),
             created_at: now.clone(),
@@ -148,43 +147,38 @@ impl Plan {
             running: None,
             queued: 0,
             unresponsive: false,
+            damage: None,
         }
     }
 }
 
 async fn make(runtime: Arc<Inner>, plan: Plan, reservation: Reservation) -> Result<Arc<Session>, Fault> {
     let id = reservation.id;
-    let places = runtime.places(id);
+    let backend = Arc::clone(&plan.backend);
     reservation.describe(plan.info(id));
-    let spec = plan.into_spec(&runtime, id, &places)?;
-    // Somebody may have removed the directories above meanwhile.
-    for dir in [Some(&*places.state_dir), places.socket.parent()].into_iter().flatten() {
-        trl_sys::private::create_dir(dir).map_err(|error| {
-            let what = format!("the directory {} is gone and cannot be made again", dir.display());
-            let fault = Fault::refused_for_now(what, &error);
-            let remedy = "make it, or what it lies in, or start the daemon with another (TRL_HOME)";
-            Fault { message: format!("{}; {remedy}", fault.message).into(), ..fault }
-        })?;
-    }
-    match birth::of_session(&runtime, spec, reservation).await {
-        Ok(session) => {
-            tracing::info!(session = %id, host_pid = session.process.pid, "a session was created");
-            Ok(session)
+    match backend.start(plan.into_spec(&runtime, id)).await {
+        Ok(started) => {
+            tracing::info!(session = %id, host = started.host.describe(), "a session was created");
+            let enter = |session| reservation.fill(session);
+            Ok(runtime.take_over(&backend, started.greeted, started.host, enter))
         }
         Err(fault) => {
-            places.remove_all();
+            backend.remove(id).await;
             Err(fault)
         }
     }
 }
 
-fn reserve(runtime: &Arc<Inner>, name: Option<&str>) -> Result<Reservation, Fault> {
+async fn reserve(
+    runtime: &Arc<Inner>,
+    backend: &dyn Backend,
+    name: Option<&str>,
+) -> Result<Reservation, Fault> {
     loop {
         let number =
             getrandom::u32().map_err(|error| Fault::internal(format!("no random numbers: {error}")))?;
         let id = SessionId(number);
-        // A directory of that name may be all that is left of a session of another daemon.
-        if runtime.registry.is_free(id) && !runtime.places(id).state_dir.exists() {
+        if runtime.registry.is_free(id) && backend.is_unused(id).await {
             return runtime.registry.reserve(name, id);
         }
     }
@@ -200,32 +194,4 @@ fn check_name(name: &str) -> Result<(), Fault> {
          is not only dots and does not look like a session id"
     ))
     .with_details(serde_json::json!({ "field": "name" })))
-}
-
-fn working_dir(runtime: &Inner, asked: Option<String>) -> Result<String, Fault> {
-    let config = &runtime.config;
-    let Some(asked) = asked else {
-        let begin = [&config.working_dir, &config.home_dir].into_iter().find(|dir| dir.is_dir());
-        return begin.map_or_else(|| Ok("/".to_owned()), |dir| as_text(dir));
-    };
-    let path = Path::new(&asked);
-    let problem = if asked.contains('\0') {
-        "has a NUL byte".to_owned()
-    } else if !path.is_absolute() {
-        "is not an absolute path".to_owned()
-    } else {
-        match path.metadata() {
-            Ok(meta) if meta.is_dir() => return Ok(asked),
-            Ok(_) => "is no directory".to_owned(),
-            Err(error) => error.to_string(),
-        }
-    };
-    Err(Fault::invalid(format!("param `working_dir`: {asked:?}: {problem}"))
-        .with_details(serde_json::json!({ "field": "working_dir" })))
-}
-
-fn as_text(path: &Path) -> Result<String, Fault> {
-    path.to_str()
-        .map(str::to_owned)
-        .ok_or_else(|| Fault::internal(format!("the path {} is no UTF-8", path.display())))
 }

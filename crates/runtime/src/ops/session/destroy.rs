@@ -26,12 +26,12 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, params: &DestroyParams) -> Res
         Found::Creating(id, _) => {
             return Err(Fault::new(Code::SessionBusy, format!("session {id} is still being created")));
         }
-        Found::Past { end, info } => {
+        Found::Past { end, info, backend } => {
             let id = info.session_id;
             if !runtime.registry.bury(id, "destroyed after it was lost") {
                 return Err(session_over(id, &end));
             }
-            runtime.places(id).remove_all();
+            backend.remove(id).await;
             id
         }
     };
@@ -41,14 +41,14 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, params: &DestroyParams) -> Res
 /// Ends a session and waits until its host is gone.
 pub(crate) async fn end(session: &Session, force: bool) -> Result<(), Fault> {
     let patience = if force { FORCED_PATIENCE } else { PATIENCE };
-    session.process.wake();
+    session.host.resume();
     let asked = async {
         // The end of the connection is the answer, whatever was said before.
         match session.link.call(|req| ToHost::End { req, force }).await {
             Err(fault) if fault.code != Code::SessionTerminated => return Err(fault),
             _ => session.link.ended().await,
         };
-        session.process.gone().await;
+        session.host.gone().await;
         Ok(())
     };
     match tokio::time::timeout(patience, asked).await {
@@ -57,19 +57,19 @@ pub(crate) async fn end(session: &Session, force: bool) -> Result<(), Fault> {
     }
 }
 
-/// The host does not answer: only its process can be ended from here.
+/// The host does not answer: all that can be done is to kill it.
 async fn give_up(session: &Session) -> Result<(), Fault> {
     let id = session.id;
-    let pid = session.process.pid;
-    let killed = session.process.kill();
-    tracing::error!(session = %id, host_pid = pid, killed, "a host did not end its session");
+    let host = session.host.describe();
+    let killed = session.host.kill().await;
+    tracing::error!(session = %id, host, killed, "a host did not end its session");
     if !killed {
         return Err(Fault::internal(format!(
-            "the host of session {id} (pid {pid}) does not answer and could not be killed"
+            "the host of session {id} ({host}) does not answer and could not be killed"
         )));
     }
     session.link.ended().await;
     Err(Fault::internal(format!(
-        "the host of session {id} (pid {pid}) did not answer and was killed; processes that it started may live on"
+        "the host of session {id} ({host}) did not answer and was killed; processes that it started may live on"
     )))
 }

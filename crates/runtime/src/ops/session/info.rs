@@ -24,8 +24,10 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, params: &SessionParams) -> Res
         Found::Creating(id, None) => {
             Err(Fault::new(Code::SessionBusy, format!("session {id} is still being created")))
         }
-        // What is known of a lost session helps to make another like it.
-        Found::Past { info, .. } if info.state == SessionState::Lost => Ok(*info),
-        Found::Past { end, info } => Err(session_over(info.session_id, &end)),
+        // What is known of a lost session helps to create another like it.
+        Found::Past { info, .. } if matches!(info.state, SessionState::Lost | SessionState::Damaged) => {
+            Ok(*info)
+        }
+        Found::Past { end, info, .. } => Err(session_over(info.session_id, &end)),
     }
 }

@@ -6,18 +6,19 @@ use trl_protocol::session::{Restarted, SessionInfo, SessionParams, SessionState}
 use trl_protocol::wire::ToHost;
 use trl_protocol::{Fault, SessionId};
 
+use crate::backend::Backend;
 use crate::link::End;
 use crate::registry::Found;
 use crate::runtime::Inner;
 use crate::session::Session;
-use crate::{adoption, birth, environment, remains};
+use crate::{adoption, environment};
 
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: &SessionParams) -> Result<Restarted, Fault> {
     let info = match runtime.registry.find(&params.session_id)? {
         Found::Living(session) => restart(&session).await?,
-        Found::Past { end: End::Lost, info } => {
+        Found::Past { end: End::Lost, info, backend } => {
             // In a task of its own: a client that goes away must not leave half a session.
-            let reviving = tokio::spawn(revive(Arc::clone(runtime), *info));
+            let reviving = tokio::spawn(revive(Arc::clone(runtime), backend, *info));
             let failed = |error| Err(Fault::internal(format!("session.restart: {error}")));
             let revived = reviving.await.unwrap_or_else(failed);
             runtime.settle();
@@ -39,21 +40,32 @@ async fn restart(session: &Session) -> Result<SessionInfo, Fault> {
     session.learn(answer)
 }
 
-/// Goes on with a lost session in a new host.
-async fn revive(runtime: Arc<Inner>, info: SessionInfo) -> Result<SessionInfo, Fault> {
+/// Continues a lost session in a new host.
+async fn revive(
+    runtime: Arc<Inner>,
+    backend: Arc<dyn Backend>,
+    info: SessionInfo,
+) -> Result<SessionInfo, Fault> {
     let id: SessionId = info.session_id;
     // One session never has two hosts.
-    if adoption::adopt_after_all(&runtime, id).await {
+    if adoption::adopt_after_all(&runtime, &backend, id).await {
         return restart(&*runtime.registry.living(&id.to_string())?).await;
     }
-    let places = runtime.places(id);
-    let mut spec = remains::spec(id, &places)?;
+    let unusable = |reason: &dyn std::fmt::Display| {
+        Fault::internal(format!("session {id} cannot be continued: {reason}; create a new session"))
+    };
+    let mut spec = match backend.saved(id).await {
+        Some(Ok(saved)) => saved.spec,
+        Some(Err(damage)) => return Err(unusable(&damage)),
+        None => return Err(unusable(&"it has stored nothing about itself")),
+    };
     environment::identify(&mut spec.env, &runtime.config, id, spec.name.as_deref());
-    spec.socket = places.socket.display().to_string();
-    spec.state_dir = places.state_dir.display().to_string();
     let reservation = runtime.registry.reserve(spec.name.as_deref(), id)?;
     reservation.describe(SessionInfo { state: SessionState::Creating, ..info });
-    let session = birth::of_session(&runtime, spec, reservation).await?;
-    tracing::info!(session = %id, host_pid = session.process.pid, "a lost session was restarted");
+    let started = backend.start(spec).await?;
+    let host = started.host.describe();
+    let enter = |session| reservation.fill(session);
+    let session = runtime.take_over(&backend, started.greeted, started.host, enter);
+    tracing::info!(session = %id, host, "a lost session was restarted");
     Ok(session.last_info())
 }

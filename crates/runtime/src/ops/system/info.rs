@@ -5,18 +5,16 @@ use trl_protocol::wire::HOST_PROTOCOL;
 use trl_protocol::{METHODS, PROTOCOL_VERSION, limits};
 
 use crate::runtime::Inner;
-use crate::shells::{self, Surroundings};
 
 pub(crate) fn perform(runtime: &Inner) -> SystemInfo {
     let config = &runtime.config;
-    let around = Surroundings { path: config.env.get("PATH").map_or("", String::as_str), preferred: None };
     SystemInfo {
         version: config.version.clone(),
         protocol_version: PROTOCOL_VERSION,
         host_protocol_version: HOST_PROTOCOL,
         pid: std::process::id(),
         features: METHODS.iter().map(|method| method.name.to_owned()).collect(),
-        shells: shells::installed(around),
+        shells: runtime.default_backend().shells(),
         limits: LimitsInfo {
             max_sessions: config.max_sessions,
             default_timeout_s: config.default_timeout_s,

@@ -10,8 +10,8 @@ use trl_protocol::exec::{LogUntil, Matched, Stream};
 use trl_protocol::wire::{FromHost, ToHost};
 
 use super::Came;
+use crate::backend::LostSession;
 use crate::link::Item;
-use crate::remains::Remains;
 use crate::session::{Session, unexpected};
 
 /// How far back a match may begin before what arrives.
@@ -141,11 +141,11 @@ pub(super) async fn wait(session: &Session, exec: u64, mut search: Search) -> Re
 }
 
 /// In what a lost session has left.
-pub(super) fn look(remains: &Remains, exec: u64, mut search: Search) -> Result<Came, Fault> {
+pub(super) fn look(lost: &LostSession, exec: u64, mut search: Search) -> Result<Came, Fault> {
     for stream in Stream::BOTH {
         let mut offset = 0;
         loop {
-            let range = remains.range(exec, stream, offset, WINDOW as u64)?;
+            let range = lost.range(exec, stream, offset, WINDOW as u64)?;
             if range.bytes.is_empty() {
                 break;
             }

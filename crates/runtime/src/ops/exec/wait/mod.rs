@@ -12,9 +12,9 @@ use trl_protocol::{Code, Fault};
 
 use super::info;
 use super::run::nobody_waits;
+use crate::backend::LostSession;
 use crate::caller::Caller;
-use crate::remains::{ExecPlace, Remains};
-use crate::runtime::Inner;
+use crate::runtime::{ExecSource, Inner};
 use crate::seconds;
 use crate::session::{Session, unexpected};
 
@@ -41,8 +41,8 @@ pub(crate) async fn perform(
     let patience = seconds::checked("timeout_s", params.timeout_s.unwrap_or(0.0))?;
     let id = params.exec_id;
     let (session, exec) = match runtime.exec(&id).await? {
-        ExecPlace::Host(session, exec) => (session, exec),
-        ExecPlace::Disk(remains, exec) => return of_remains(goal, &remains, exec, &id),
+        ExecSource::Host(session, exec) => (session, exec),
+        ExecSource::Disk(lost, exec) => return of_lost(goal, &lost, exec, &id),
     };
     let wait = async {
         match goal {
@@ -81,13 +81,13 @@ fn judge(came: Came, info: ExecInfo, id: &str) -> Result<Waited, Fault> {
 }
 
 /// Of a session that is lost nothing more will come; what it printed is still there.
-fn of_remains(goal: Goal, remains: &Remains, exec: u64, id: &str) -> Result<Waited, Fault> {
+fn of_lost(goal: Goal, lost: &LostSession, exec: u64, id: &str) -> Result<Waited, Fault> {
     let came = match goal {
         Goal::Exit => Came::Matched(Matched::Exit(true)),
-        Goal::Log(search) => log::look(remains, exec, search)?,
+        Goal::Log(search) => log::look(lost, exec, search)?,
         Goal::Port(_) => Came::Over,
     };
-    judge(came, remains.info(exec)?, id)
+    judge(came, lost.info(exec)?, id)
 }
 
 fn details(info: &ExecInfo) -> serde_json::Value {

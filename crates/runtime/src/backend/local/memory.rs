@@ -1,13 +1,13 @@
 //! Whether there is memory left for one more session.
 //!
-//! What the machine has left counts and, where the daemon is in a control group with a limit,
-//! what that has left. Where neither can be told, there is enough.
+//! Counts the memory that the machine has available and, if the daemon is in a control group
+//! with a limit, what is left of that limit. If neither is known, memory counts as sufficient.
 
 use std::fs;
 
 use trl_protocol::{Code, Fault};
 
-pub(crate) fn check(least: u64) -> Result<(), Fault> {
+pub(super) fn check(least: u64) -> Result<(), Fault> {
     match (least > 0).then(free).flatten() {
         Some(free) if free < least => Err(Fault::new(
             Code::ResourcePressure,

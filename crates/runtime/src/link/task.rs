@@ -1,15 +1,15 @@
-//! The task that owns the socket of one host connection.
+//! The task that owns one connection to a host.
 
 use std::io;
 
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use trl_protocol::frame::{self, Frame};
 use trl_protocol::session::SessionInfo;
 use trl_protocol::wire::FromHost;
 
 use super::{Answer, End, Greeted, Link, OUTGOING_HIGH, Shared, Waiter};
+use crate::backend::Connection;
 use crate::output;
-use crate::quiet_stream::{self, QuietReader, QuietWriter};
 use crate::session::Session;
 
 /// Read at once: some of a host's data frames, and little enough to stay in the cache.
@@ -18,10 +18,9 @@ const READ_SIZE: usize = 256 * 1024;
 const KEPT_BUFFER: usize = 2 * 1024 * 1024;
 
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct LinkTask {
     link: Link,
-    reader: QuietReader,
-    writer: QuietWriter,
+    connection: Connection,
     inbox: Vec<u8>,
     /// Being written; callers meanwhile fill the shared buffer.
     sending: Vec<u8>,
@@ -29,11 +28,11 @@ pub(crate) struct Line {
     ended: Option<(String, Option<Box<SessionInfo>>)>,
 }
 
-impl Line {
-    /// The connection behind a welcome, for a link. [`Line::run`] makes the link work.
-    pub(crate) fn new(link: Link, greeted: Greeted) -> io::Result<Line> {
-        let (reader, writer) = quiet_stream::split(greeted.stream)?;
-        Ok(Line { link, reader, writer, inbox: greeted.surplus, sending: Vec::new(), sent: 0, ended: None })
+impl LinkTask {
+    /// For the connection of a host that has answered. [`LinkTask::run`] makes the link work.
+    pub(crate) fn new(link: Link, greeted: Greeted) -> LinkTask {
+        let Greeted { connection, surplus, .. } = greeted;
+        LinkTask { link, connection, inbox: surplus, sending: Vec::new(), sent: 0, ended: None }
     }
 
     /// Moves bytes until the connection is over; those who wait hear of it by [`Link::release`].
@@ -56,46 +55,45 @@ impl Line {
     async fn serve(&mut self) -> io::Result<()> {
         self.deliver()?;
         loop {
-            self.write()?;
+            self.take_outgoing();
             self.inbox.reserve(READ_SIZE);
+            let Connection { reader, writer } = &mut self.connection;
             tokio::select! {
-                read = self.reader.read_buf(&mut self.inbox) => match read? {
+                // First, since it usually succeeds at once: nothing is registered then.
+                biased;
+                written = writer.write(&self.sending[self.sent..]), if self.sent < self.sending.len() => {
+                    match written {
+                        Ok(written) => self.sent += written,
+                        // A host that ends may have said why: that is still to be read.
+                        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                            self.sent = self.sending.len();
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+                read = reader.read_buf(&mut self.inbox) => match read? {
                     0 => return Ok(()),
                     _ => self.deliver()?,
                 },
-                () = self.link.0.outgoing.notified() => {}
-                ready = self.writer.writable(), if !self.sending.is_empty() => ready?,
+                () = self.link.0.outgoing.notified(), if self.sent == self.sending.len() => {}
             }
         }
     }
 
-    /// Writes what there is, as far as the host takes it.
-    fn write(&mut self) -> io::Result<()> {
-        loop {
-            if self.sent == self.sending.len() {
-                self.sending.clear();
-                self.sending.shrink_to(KEPT_BUFFER);
-                self.sent = 0;
-                let mut state = self.link.0.lock();
-                if state.outgoing.is_empty() {
-                    return Ok(());
-                }
-                let waited = state.outgoing.len() > OUTGOING_HIGH;
-                std::mem::swap(&mut state.outgoing, &mut self.sending);
-                drop(state);
-                if waited {
-                    self.link.0.room.notify_waiters();
-                }
-            }
-            match self.writer.try_write(&self.sending[self.sent..]) {
-                Ok(written) => self.sent += written,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                // A host that ends may have said why: that is still to be read.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                    self.sent = self.sending.len();
-                }
-                Err(error) => return Err(error),
-            }
+    /// Takes what callers have left, once everything taken before is written.
+    fn take_outgoing(&mut self) {
+        if self.sent < self.sending.len() {
+            return;
+        }
+        self.sending.clear();
+        self.sending.shrink_to(KEPT_BUFFER);
+        self.sent = 0;
+        let mut state = self.link.0.lock();
+        let waited = state.outgoing.len() > OUTGOING_HIGH;
+        std::mem::swap(&mut state.outgoing, &mut self.sending);
+        drop(state);
+        if waited {
+            self.link.0.room.notify_waiters();
         }
     }
 

@@ -1,4 +1,4 @@
-//! Which shell a session gets: the ones we speak, where they are, what was asked for.
+//! Finds the shell that a session gets among those that are installed and supported.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -7,61 +7,61 @@ use trl_protocol::Fault;
 use trl_protocol::system::ShellFound;
 use trl_protocol::wire::Dialect;
 
-const SPOKEN: [&str; 4] = ["bash", "zsh", "sh", "dash"];
+const SUPPORTED: [&str; 4] = ["bash", "zsh", "sh", "dash"];
 /// Looked into after `PATH`, so that a daemon with a poor environment still finds them.
-const USUAL: [&str; 2] = ["/bin", "/usr/bin"];
+const USUAL_DIRS: [&str; 2] = ["/bin", "/usr/bin"];
 
-/// A shell that is there and that we speak.
+/// A supported shell that is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Shell {
-    /// As asked for, else the plain name.
-    pub(crate) told: String,
-    pub(crate) path: PathBuf,
-    pub(crate) dialect: Dialect,
+pub(super) struct FoundShell {
+    /// As the request named it, else the plain name.
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    pub(super) dialect: Dialect,
 }
 
-/// What the daemon's environment says about shells.
+/// Where shells are looked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Surroundings<'a> {
-    pub(crate) path: &'a str,
+pub(super) struct ShellSearch<'a> {
+    pub(super) path: &'a str,
     /// `$SHELL`.
-    pub(crate) preferred: Option<&'a str>,
+    pub(super) preferred: Option<&'a str>,
 }
 
 /// The shell that was asked for, or the default.
-pub(crate) fn resolve(asked: Option<&str>, around: Surroundings<'_>) -> Result<Shell, Fault> {
+pub(super) fn resolve(asked: Option<&str>, search: ShellSearch<'_>) -> Result<FoundShell, Fault> {
     if let Some(asked) = asked {
-        return find(asked, around).ok_or_else(|| not_there(asked, around));
+        return find(asked, search).ok_or_else(|| unavailable(asked, search));
     }
-    let preferred = around
+    let preferred = search
         .preferred
-        .and_then(|shell| find(shell, around))
-        .map(|shell| Shell { told: file_name(&shell.path).unwrap_or(&shell.told).to_owned(), ..shell });
+        .and_then(|shell| find(shell, search))
+        .map(|shell| FoundShell { name: file_name(&shell.path).unwrap_or(&shell.name).to_owned(), ..shell });
     preferred
-        .or_else(|| find("bash", around))
-        .or_else(|| find("sh", around))
-        .ok_or_else(|| not_there("bash", around))
+        .or_else(|| find("bash", search))
+        .or_else(|| find("sh", search))
+        .ok_or_else(|| unavailable("bash", search))
 }
 
-/// Every spoken shell that is installed, in order of preference.
-pub(crate) fn installed(around: Surroundings<'_>) -> Vec<ShellFound> {
+/// Every supported shell that is installed, in order of preference.
+pub(super) fn installed(search: ShellSearch<'_>) -> Vec<ShellFound> {
     let found = |name: &&str| {
-        let shell = find(name, around)?;
+        let shell = find(name, search)?;
         Some(ShellFound { name: (*name).to_owned(), path: shell.path.display().to_string() })
     };
-    SPOKEN.iter().filter_map(found).collect()
+    SUPPORTED.iter().filter_map(found).collect()
 }
 
-fn find(asked: &str, around: Surroundings<'_>) -> Option<Shell> {
-    let name = file_name(Path::new(asked)).filter(|name| SPOKEN.contains(name))?;
+fn find(asked: &str, search: ShellSearch<'_>) -> Option<FoundShell> {
+    let name = file_name(Path::new(asked)).filter(|name| SUPPORTED.contains(name))?;
     let path = if asked.contains('/') {
         Some(PathBuf::from(asked)).filter(|path| path.is_absolute() && is_program(path))?
     } else {
-        let listed = around.path.split(':').filter(|dir| dir.starts_with('/'));
-        listed.chain(USUAL).map(|dir| Path::new(dir).join(name)).find(|path| is_program(path))?
+        let listed = search.path.split(':').filter(|dir| dir.starts_with('/'));
+        listed.chain(USUAL_DIRS).map(|dir| Path::new(dir).join(name)).find(|path| is_program(path))?
     };
     let dialect = dialect(name, &path);
-    Some(Shell { told: asked.to_owned(), path, dialect })
+    Some(FoundShell { name: asked.to_owned(), path, dialect })
 }
 
 /// `sh` is often another shell under that name, and then has that one's hooks: bash and
@@ -83,13 +83,13 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-fn not_there(asked: &str, around: Surroundings<'_>) -> Fault {
+fn unavailable(asked: &str, search: ShellSearch<'_>) -> Fault {
     let here: Vec<String> =
-        installed(around).into_iter().map(|s| format!("{} ({})", s.name, s.path)).collect();
+        installed(search).into_iter().map(|s| format!("{} ({})", s.name, s.path)).collect();
     let here = if here.is_empty() { "none".to_owned() } else { here.join(", ") };
     let shown: String = asked.chars().take(200).collect();
-    let spoken = file_name(Path::new(asked)).is_some_and(|name| SPOKEN.contains(&name));
-    let problem = match (spoken, asked.contains('/')) {
+    let supported = file_name(Path::new(asked)).is_some_and(|name| SUPPORTED.contains(&name));
+    let problem = match (supported, asked.contains('/')) {
         (true, true) => "is no program with an absolute path here",
         (true, false) => "is not installed",
         (false, _) => "is no shell that sessions can speak (bash, zsh, sh, dash)",
@@ -119,20 +119,20 @@ mod tests {
         program(dir.path(), "fish");
         fs::write(dir.path().join("zsh"), "not executable").unwrap();
         symlink(&bash, dir.path().join("sh")).unwrap();
-        let around = Surroundings { path, preferred: None };
+        let search = ShellSearch { path, preferred: None };
 
-        let shell = resolve(Some("bash"), around).unwrap();
-        assert_eq!((shell.told.as_str(), &shell.path, shell.dialect), ("bash", &bash, Dialect::Bash));
-        assert_eq!(resolve(None, around).unwrap().told, "bash");
+        let shell = resolve(Some("bash"), search).unwrap();
+        assert_eq!((shell.name.as_str(), &shell.path, shell.dialect), ("bash", &bash, Dialect::Bash));
+        assert_eq!(resolve(None, search).unwrap().name, "bash");
         let asked = bash.to_str().unwrap();
-        assert_eq!(resolve(Some(asked), around).unwrap().told, asked);
-        assert_eq!(resolve(Some("sh"), around).unwrap().dialect, Dialect::Bash);
+        assert_eq!(resolve(Some(asked), search).unwrap().name, asked);
+        assert_eq!(resolve(Some("sh"), search).unwrap().dialect, Dialect::Bash);
 
         let by_preference =
-            |preferred| resolve(None, Surroundings { path, preferred: Some(preferred) }).unwrap();
-        assert_eq!(by_preference("/usr/bin/fish").told, "bash");
-        assert_eq!(by_preference(asked).told, "bash");
-        assert_eq!(by_preference("").told, "bash");
+            |preferred| resolve(None, ShellSearch { path, preferred: Some(preferred) }).unwrap();
+        assert_eq!(by_preference("/usr/bin/fish").name, "bash");
+        assert_eq!(by_preference(asked).name, "bash");
+        assert_eq!(by_preference("").name, "bash");
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_str().unwrap();
         program(dir.path(), "bash");
-        let around = Surroundings { path, preferred: None };
+        let search = ShellSearch { path, preferred: None };
         for (asked, problem) in [
             ("fish", "no shell that sessions can speak"),
             ("", "no shell that sessions can speak"),
@@ -148,7 +148,7 @@ mod tests {
             ("bin/bash", "no program"),
             ("..", "no shell"),
         ] {
-            let fault = resolve(Some(asked), around).unwrap_err();
+            let fault = resolve(Some(asked), search).unwrap_err();
             assert_eq!(fault.code, trl_protocol::Code::InvalidParams);
             assert!(fault.message.contains(problem) && fault.message.contains("bash ("), "{}", fault.message);
         }

@@ -1,7 +1,7 @@
-//! Ends what sessions without a host have left running.
+//! Ends the processes that sessions without a host have left running.
 //!
-//! A host's keeper does this at once and thoroughly; here is what remains if the keeper was
-//! killed as well: everything that carries the session's id in its environment.
+//! A host's keeper does this at once and completely. This is for the case that the keeper was
+//! killed as well: it finds every process that carries the session's id in its environment.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use trl_protocol::SessionId;
 use trl_sys::pidfd::ProcessHandle;
 use trl_sys::process;
 
-use crate::aside::aside;
+use crate::blocking::run_blocking;
 
 /// Processes that fork faster than they can be listed are met again in the next round.
 const ROUNDS: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Returns when none is left, as far as can be told. Their hosts must be gone.
-pub(crate) async fn end(sessions: Vec<SessionId>) {
+pub(super) async fn end(sessions: Vec<SessionId>) {
     if sessions.is_empty() {
         return;
     }
     let all = sessions.clone();
-    let ended = match aside(move || end_blocking(&all)).await {
+    let ended = match run_blocking(move || end_blocking(&all)).await {
         Ok(ended) => ended,
-        // What is left running takes a place that is needed: better to wait for it here.
+        // The orphans themselves may take up the threads that are missing, so this thread does it.
         Err(_) => end_blocking(&sessions),
     };
     if let count @ 1.. = ended {

@@ -1,0 +1,304 @@
+//! Hosts as processes of this machine, reached over Unix sockets.
+//!
+//! Each host listens on a socket in `hosts/` and keeps its files in a directory of its own in
+//! `sessions/`. A socket on which nobody listens belongs to a dead host.
+
+mod memory;
+mod orphans;
+mod paths;
+mod process;
+mod shells;
+mod spawn_host;
+mod standby;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use tokio::net::UnixStream;
+use tokio::time::Instant;
+use trl_journal::Moment;
+use trl_protocol::session::SessionInfo;
+use trl_protocol::system::ShellFound;
+use trl_protocol::wire::SessionSpec;
+use trl_protocol::{Fault, SessionId};
+use trl_sys::private::{DirError, make_private};
+
+use super::{
+    Backend, BoxFuture, ConnectError, Connection, Damage, HostHandle, Listing, Liveness, LostSession,
+    Prepared, Reached, SavedSession, Shell, StartedHost, Wanted,
+};
+use crate::config::Config;
+use crate::environment;
+use paths::{Dirs, SessionPaths};
+use process::HostProcess;
+use shells::ShellSearch;
+use standby::Standby;
+
+/// How long the standby host stays when there is no session any more.
+const STANDBY_LINGER: Duration = Duration::from_secs(1);
+/// How long a host whose socket was removed may take to make it again.
+const SOCKET_PATIENCE: Duration = Duration::from_millis(500);
+const SOCKET_POLL: Duration = Duration::from_millis(5);
+
+/// Why the directories of local sessions cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LocalError {
+    #[error(transparent)]
+    Dir(#[from] DirError),
+    #[error("{path} is too long for sockets in it (103 bytes at most); choose a shorter TRL_HOME")]
+    PathTooLong { path: PathBuf },
+}
+
+/// The part of the daemon's configuration that concerns local hosts.
+#[derive(Debug)]
+struct LocalConfig {
+    host_program: PathBuf,
+    host_args: Vec<OsString>,
+    /// Where hosts write what they have to say when nobody is connected.
+    host_log: PathBuf,
+    /// The daemon's environment.
+    env: BTreeMap<String, String>,
+    /// Where sessions begin by default: the first that exists.
+    default_dirs: [PathBuf; 2],
+    min_free_memory: u64,
+    open_files: Option<u64>,
+}
+
+#[derive(Debug)]
+struct State {
+    config: LocalConfig,
+    dirs: Dirs,
+    standby: Standby,
+    /// Hosts started so far.
+    starts: AtomicU64,
+}
+
+/// The backend of sessions on this machine.
+#[derive(Debug)]
+pub struct Local(Arc<State>);
+
+impl Local {
+    /// Makes the directories, closed to other users.
+    pub fn new(config: &Config) -> Result<Local, LocalError> {
+        let local = Local::at(config);
+        let dirs = &local.0.dirs;
+        if !dirs.are_short_enough() {
+            return Err(LocalError::PathTooLong { path: dirs.hosts.clone() });
+        }
+        for dir in [&config.runtime_dir, &config.state_dir, &dirs.hosts, &dirs.sessions] {
+            make_private(dir)?;
+        }
+        Ok(local)
+    }
+
+    pub(crate) fn at(config: &Config) -> Local {
+        Local(Arc::new(State {
+            dirs: Dirs::new(&config.runtime_dir, &config.state_dir),
+            config: LocalConfig {
+                host_program: config.host_program.clone(),
+                host_args: config.host_args.clone(),
+                host_log: config.state_dir.join("host.log"),
+                env: config.env.clone(),
+                default_dirs: [config.working_dir.clone(), config.home_dir.clone()],
+                min_free_memory: config.min_free_memory,
+                open_files: config.open_files,
+            },
+            standby: Standby::default(),
+            starts: AtomicU64::new(0),
+        }))
+    }
+
+    fn shell_search(&self) -> ShellSearch<'_> {
+        let env = &self.0.config.env;
+        ShellSearch {
+            path: env.get("PATH").map_or("", String::as_str),
+            preferred: env.get("SHELL").map(String::as_str),
+        }
+    }
+
+    fn working_dir(&self, asked: Option<&str>) -> Result<String, Fault> {
+        let Some(asked) = asked else {
+            let begin = self.0.config.default_dirs.iter().find(|dir| dir.is_dir());
+            return begin.map_or_else(|| Ok("/".to_owned()), |dir| as_text(dir));
+        };
+        let path = Path::new(asked);
+        let problem = if asked.contains('\0') {
+            "has a NUL byte".to_owned()
+        } else if !path.is_absolute() {
+            "is not an absolute path".to_owned()
+        } else {
+            match path.metadata() {
+                Ok(meta) if meta.is_dir() => return Ok(asked.to_owned()),
+                Ok(_) => "is no directory".to_owned(),
+                Err(error) => error.to_string(),
+            }
+        };
+        Err(Fault::invalid(format!("param `working_dir`: {asked:?}: {problem}"))
+            .with_details(serde_json::json!({ "field": "working_dir" })))
+    }
+
+    fn prepared(&self, wanted: Wanted<'_>) -> Result<Prepared, Fault> {
+        memory::check(self.0.config.min_free_memory)?;
+        let found = shells::resolve(wanted.shell, self.shell_search())?;
+        Ok(Prepared {
+            shell: Shell { name: found.name, path: as_text(&found.path)?, dialect: found.dialect },
+            working_dir: self.working_dir(wanted.working_dir)?,
+            env: environment::inherited(&self.0.config.env),
+        })
+    }
+
+    fn paths(&self, id: SessionId) -> SessionPaths {
+        self.0.dirs.of(id)
+    }
+}
+
+impl Backend for Local {
+    fn name(&self) -> &str {
+        "local"
+    }
+
+    fn prepare<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Prepared, Fault>> {
+        Box::pin(std::future::ready(self.prepared(wanted)))
+    }
+
+    fn shells(&self) -> Vec<ShellFound> {
+        shells::installed(self.shell_search())
+    }
+
+    fn is_unused(&self, id: SessionId) -> BoxFuture<'_, bool> {
+        // A directory of that name may be all that is left of a session of another daemon.
+        Box::pin(std::future::ready(!self.paths(id).state_dir.exists()))
+    }
+
+    fn start(&self, spec: SessionSpec) -> BoxFuture<'_, Result<StartedHost, Fault>> {
+        Box::pin(async move {
+            self.0.starts.fetch_add(1, Ordering::Relaxed);
+            let paths = self.paths(spec.session_id);
+            paths.make()?;
+            let spec = SessionSpec {
+                state_dir: as_text(&paths.state_dir)?,
+                socket: as_text(&paths.socket)?,
+                open_files: self.0.config.open_files,
+                ..spec
+            };
+            spawn_host::start(&self.0, spec).await
+        })
+    }
+
+    fn list(&self) -> BoxFuture<'_, Listing> {
+        let dirs = &self.0.dirs;
+        let listing = Listing { addresses: dirs.with_socket(), stored: dirs.with_files() };
+        Box::pin(std::future::ready(listing))
+    }
+
+    fn connect(&self, id: SessionId) -> BoxFuture<'_, Result<Reached, ConnectError>> {
+        Box::pin(async move {
+            let stream = match UnixStream::connect(self.paths(id).socket).await {
+                Ok(stream) => stream,
+                Err(error) if is_stale(&error) => return Err(ConnectError::Gone),
+                Err(error) => return Err(ConnectError::Failed(error)),
+            };
+            let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
+            let pid = pid.and_then(|pid| u32::try_from(pid).ok());
+            let host = pid.map(|pid| Arc::new(HostProcess::of(pid)) as Arc<dyn HostHandle>);
+            let connection = Connection::unix(stream).map_err(ConnectError::Failed)?;
+            Ok(Reached { connection, host })
+        })
+    }
+
+    fn host_of(&self, info: &SessionInfo) -> Arc<dyn HostHandle> {
+        Arc::new(HostProcess::of(info.host_pid))
+    }
+
+    fn find_without_address<'a>(&'a self, info: &'a SessionInfo) -> BoxFuture<'a, Liveness> {
+        Box::pin(async move {
+            if !process::is_host(info.host_pid, &self.0.config.host_args) {
+                return Liveness::Dead;
+            }
+            // A host that has just lost its daemon makes its socket again if that was removed.
+            let socket = self.paths(info.session_id).socket;
+            let begun = Instant::now();
+            while !socket.exists() {
+                if begun.elapsed() > SOCKET_PATIENCE {
+                    return Liveness::Unreachable;
+                }
+                tokio::time::sleep(SOCKET_POLL).await;
+            }
+            Liveness::Back
+        })
+    }
+
+    fn saved(&self, id: SessionId) -> BoxFuture<'_, Option<Result<SavedSession, Damage>>> {
+        Box::pin(SavedSession::read(self.paths(id).state_dir, id))
+    }
+
+    fn lost_session(&self, info: SessionInfo) -> BoxFuture<'_, Result<LostSession, Fault>> {
+        let dir = self.paths(info.session_id).state_dir;
+        Box::pin(LostSession::open(info, dir))
+    }
+
+    fn unused_for(&self, id: SessionId) -> BoxFuture<'_, Option<Duration>> {
+        Box::pin(std::future::ready(unused_for(&self.paths(id).state_dir)))
+    }
+
+    fn end_orphans(&self, ids: Vec<SessionId>) -> BoxFuture<'_, ()> {
+        Box::pin(orphans::end(ids))
+    }
+
+    fn remove_dead_address(&self, id: SessionId) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let paths = self.paths(id);
+            match UnixStream::connect(&paths.socket).await {
+                Err(error) if is_stale(&error) => paths.remove_socket(),
+                other => {
+                    let socket = paths.socket.display();
+                    tracing::warn!(%socket, alive = other.is_ok(), "a lost host may be alive: its socket is left");
+                }
+            }
+        })
+    }
+
+    fn remove(&self, id: SessionId) -> BoxFuture<'_, ()> {
+        self.paths(id).remove_all();
+        Box::pin(std::future::ready(()))
+    }
+
+    fn no_sessions_left(&self) {
+        let state = Arc::clone(&self.0);
+        let starts = state.starts.load(Ordering::Relaxed);
+        tokio::spawn(async move {
+            tokio::time::sleep(STANDBY_LINGER).await;
+            if state.starts.load(Ordering::Relaxed) == starts {
+                state.standby.clear().await;
+            }
+        });
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.0.standby.close())
+    }
+}
+
+/// By what the session wrote last or, if that cannot be read, by the time of its directory.
+fn unused_for(state_dir: &Path) -> Option<Duration> {
+    if let Some(written) = SavedSession::last_written(state_dir) {
+        return Some(written.age(&Moment::now()));
+    }
+    let used = state_dir.metadata().and_then(|meta| meta.modified()).ok()?;
+    Some(SystemTime::now().duration_since(used).unwrap_or_default())
+}
+
+fn is_stale(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
+}
+
+fn as_text(path: &Path) -> Result<String, Fault> {
+    path.to_str()
+        .map(str::to_owned)
+        .ok_or_else(|| Fault::internal(format!("the path {} is no UTF-8", path.display())))
+}
