@@ -3,6 +3,7 @@
 //! One binary: linking one for each file takes longer than running them. A test goes where its
 //! subject is; `CONTRIBUTING.md` has the rule.
 
+mod backends;
 mod commands;
 mod daemon;
 mod faults;

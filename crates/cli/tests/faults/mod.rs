@@ -2,6 +2,7 @@
 
 mod adoption;
 mod clock;
+mod damaged;
 mod host_machine;
 mod load;
 mod lost_session;

@@ -57,6 +57,15 @@ fn a_host_that_stops_holds_up_nobody_else(shell: Shell) {
     other.survives();
     let mut third = daemon.connect();
     assert_eq!(third.ok("system.stats", json!({}))["active_sessions"], 2);
+    let asked = std::time::Instant::now();
+    for _ in 0..5 {
+        let list = third.ok("session.list", json!({}));
+        let rows = list["sessions"].as_array().cloned().unwrap_or_default();
+        let silent = |row: &&serde_json::Value| row["unresponsive"] == true;
+        assert_eq!(rows.iter().filter(silent).count(), 1, "{list}");
+    }
+    // Far less than a host that is only slow is waited for, even on a loaded machine.
+    assert!(asked.elapsed() < std::time::Duration::from_secs(1), "{:?}", asked.elapsed());
     assert_eq!(third.ok("session.list", json!({}))["sessions"].as_array().map(Vec::len), Some(2));
     daemon.session(shell).destroy();
     process::signal(host, Signal::CONT);

@@ -1,0 +1,89 @@
+//! Files of a session that cannot be read: the session is listed as damaged, with a remedy.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "that is how a test fails")]
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::json;
+use trl_testkit::{Daemon, GUARD, Session, Shell, daemon, process, wait_until};
+
+/// What a broken disk, a full one or a careless hand makes of `session.json`.
+const BROKEN: [&[u8]; 5] = [b"", b"{\"version\":1,", b"\0\0\0\0\0\0\0\0", b"[]", b"{\"version\":999999}"];
+
+/// Where the session is described. Each socket's daemon has a directory of its own.
+#[track_caller]
+fn description(daemon: &Daemon, session: &Session) -> PathBuf {
+    let mut dirs = vec![daemon.home().join("state")];
+    while let Some(dir) = dirs.pop() {
+        if dir.ends_with(&session.id) {
+            return dir.join("session.json");
+        }
+        let entries = fs::read_dir(&dir).unwrap().flatten().map(|entry| entry.path());
+        dirs.extend(entries.filter(|path| path.is_dir()));
+    }
+    panic!("session {} has no directory", session.id);
+}
+
+fn status(session: &mut Session) -> String {
+    session.info()["state"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn it_is_listed_with_a_remedy_and_its_output_stays() {
+    for broken in BROKEN {
+        let mut daemon = daemon!();
+        let mut whole = daemon.session(Shell::Bash);
+        let mut session = daemon.session_with(Shell::Bash, json!({"name": "mine"}));
+        let exec = session.run("echo kept; (exit 5)").exec_id;
+        session.ok(":");
+        let file = description(&daemon, &session);
+        let host = session.host_pid();
+        daemon.kill9();
+        process::signal(host, process::Signal::KILL);
+        process::assert_ends("the host", host);
+        fs::write(&file, broken).unwrap();
+        daemon.restart();
+        session.connection = daemon.connect();
+        whole.connection = daemon.connect();
+
+        let list = session.connection.ok("session.list", json!({}));
+        let rows = list["sessions"].as_array().cloned().unwrap_or_default();
+        assert_eq!(rows.len(), 2, "{list}");
+        let row = rows.into_iter().find(|row| row["session_id"] == session.id).unwrap_or_default();
+        assert_eq!(row["state"], "damaged", "{row}");
+        let damage = row["damage"].as_str().unwrap_or_default();
+        assert!(damage.contains("session.json") && damage.contains("session.destroy"), "{damage}");
+        assert_eq!(session.info()["state"], "damaged");
+        let message = session.refused(json!({"command": "true"}), "SESSION_TERMINATED");
+        assert!(message.contains("damaged") && message.contains("session.destroy"), "{message}");
+        let params = session.params(json!({}));
+        session.connection.fails("session.restart", params, "SESSION_TERMINATED");
+        assert_eq!(session.output_of(&exec, "stdout"), b"kept\n");
+        assert_eq!(session.exec_info(&exec)["exit_code"], 5);
+        let shown = daemon.trl(&["ls"]);
+        assert!(String::from_utf8_lossy(&shown.stdout).contains("damaged"), "{shown:?}");
+        whole.survives();
+        session.destroy();
+        assert!(!file.exists());
+        assert_eq!(
+            session.connection.ok("session.list", json!({}))["sessions"].as_array().map(Vec::len),
+            Some(1)
+        );
+    }
+}
+
+#[test]
+fn a_host_that_is_lost_with_broken_files_is_damaged_at_once_and_its_name_is_free() {
+    let daemon = daemon!();
+    let mut session = daemon.session_with(Shell::Bash, json!({"name": "mine"}));
+    session.ok(":");
+    let file = description(&daemon, &session);
+    wait_until("its state is stored", GUARD, || file.exists());
+    fs::write(&file, "no JSON").unwrap();
+    session.kill_host();
+    wait_until("the session is damaged", GUARD, || status(&mut session) == "damaged");
+    assert_eq!(session.info()["name"], "mine");
+    let output = daemon.trl(&["run", "-s", "mine", "echo fresh"]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "fresh\n", "{output:?}");
+}
