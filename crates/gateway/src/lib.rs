@@ -18,6 +18,8 @@ mod vigil;
 mod within;
 mod written;
 
-pub use http::{HttpConfig, HttpError, Patience, TlsError, TlsFiles, TokenError, Tokens};
+pub use http::{
+    HttpConfig, HttpError, Patience, TlsError, TlsFiles, TokenError, Tokens, UnauthenticatedLimits,
+};
 pub use serve::{GatewayConfig, ServeError, serve, serve_blocking};
 pub use unix::SocketError;

@@ -136,7 +136,7 @@ pub async fn serve(
     let web = web.map(|web| {
         let also = gateway.http_mcp.map(|settings| mcp::route(settings, runtime.clone(), watched.clone()));
         let also = also.unwrap_or_default();
-        web.accept_all(runtime.clone(), Arc::clone(&web_connections), watched.clone(), also)
+        web.accept_all(runtime.clone(), Arc::clone(&web_connections), most, watched.clone(), also)
     });
     tokio::select! {
         () = shutdown => {}

@@ -11,13 +11,17 @@ use daemon::{Daemon, GUARD, config, start_with};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use trl_gateway::{HttpConfig, Patience, Tokens};
+use trl_gateway::{HttpConfig, Patience, Tokens, UnauthenticatedLimits};
 
 const SHORT: Duration = Duration::from_millis(200);
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(3600);
 
 async fn served(patience: Patience) -> (Daemon, SocketAddr) {
+    served_with(patience, UnauthenticatedLimits { time: LONG, ..UnauthenticatedLimits::default() }).await
+}
+
+async fn served_with(patience: Patience, unauthenticated: UnauthenticatedLimits) -> (Daemon, SocketAddr) {
     let http = HttpConfig {
         address: "127.0.0.1:0".to_owned(),
         tokens: Tokens::load(Some("secret-of-this-test"), None).unwrap(),
@@ -25,6 +29,7 @@ async fn served(patience: Patience) -> (Daemon, SocketAddr) {
         origins: Vec::new(),
         tls: None,
         patience,
+        unauthenticated,
     };
     let dir = tempfile::tempdir().unwrap();
     let config = config(dir.path());
@@ -104,6 +109,54 @@ async fn one_that_does_not_read_is_given_up() {
     let asked = async { while stream.write_all(ask.as_bytes()).await.is_ok() {} };
     timeout(GUARD, asked).await.unwrap();
     assert!(is_well(address).await);
+    daemon.ask_to_stop();
+    daemon.ended().await;
+}
+
+const AUTHORIZED: &str = "POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret-of-this-test\r\n\
+     Content-Length: 31\r\n\r\n{\"id\":1,\"method\":\"system.ping\"}";
+const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// The status line of the next answer, or nothing if the connection has ended.
+async fn status(stream: &mut TcpStream) -> String {
+    let mut text = vec![0; 4096];
+    let count = timeout(GUARD, stream.read(&mut text)).await.unwrap().unwrap_or(0);
+    String::from_utf8_lossy(&text[..count]).lines().next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn connections_without_a_token_are_few_and_short_and_clients_with_one_stay() {
+    let limits = UnauthenticatedLimits {
+        per_address: 4,
+        total: 8,
+        grace: Duration::from_millis(1),
+        time: Duration::from_secs(2),
+    };
+    let (mut daemon, address) = served_with(patience(), limits).await;
+    let mut client = send(address, AUTHORIZED).await;
+    assert_eq!(status(&mut client).await, "HTTP/1.1 200 OK");
+    // The first one gives way to the fifth; one that only asks for /healthz is no better.
+    let mut first = send(address, HEALTH).await;
+    assert_eq!(status(&mut first).await, "HTTP/1.1 200 OK");
+    let mut silent = Vec::new();
+    for _ in 0..4 {
+        silent.push(TcpStream::connect(address).await.unwrap());
+    }
+    assert_eq!(status(&mut first).await, "", "the oldest was closed");
+    // Another address has its own share, until all are too many.
+    let elsewhere = tokio::net::TcpSocket::new_v4().unwrap();
+    elsewhere.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let mut elsewhere = elsewhere.connect(address).await.unwrap();
+    elsewhere.write_all(HEALTH.as_bytes()).await.unwrap();
+    assert_eq!(status(&mut elsewhere).await, "HTTP/1.1 200 OK");
+    let opened = std::time::Instant::now();
+    for stream in &mut silent {
+        assert_eq!(status(stream).await, "", "no token came in time");
+    }
+    assert!(opened.elapsed() < limits.time * 5, "{:?}", opened.elapsed());
+    assert_eq!(status(&mut elsewhere).await, "", "nor did /healthz prolong it");
+    client.write_all(AUTHORIZED.as_bytes()).await.unwrap();
+    assert_eq!(status(&mut client).await, "HTTP/1.1 200 OK", "a client that is idle stays");
     daemon.ask_to_stop();
     daemon.ended().await;
 }

@@ -5,3 +5,4 @@ mod docs;
 mod metrics;
 mod streams;
 mod tls;
+mod unauthenticated;

@@ -13,6 +13,7 @@ use axum::response::Response;
 use trl_protocol::{Code, Fault};
 
 use super::access::{Grant, Tokens};
+use super::admission::Admission;
 use super::answer;
 use super::origin::Allowed;
 
@@ -39,10 +40,13 @@ pub(crate) async fn check(State(gate): State<Arc<Gate>>, mut request: Request, n
         next.run(request).await
     } else {
         match gate.grant(request.headers()) {
-            Ok(grant) => {
-                request.extensions_mut().insert(grant);
-                next.run(request).await
-            }
+            Ok(grant) => match authenticated(request.extensions().get().cloned()).await {
+                Ok(()) => {
+                    request.extensions_mut().insert(grant);
+                    next.run(request).await
+                }
+                Err(fault) => answer::fault(fault),
+            },
             Err(fault) => refuse_unknown(fault),
         }
     };
@@ -86,6 +90,14 @@ impl Gate {
         let secret =
             bearer(first.as_bytes()).ok_or_else(|| refused("`Authorization: Bearer TOKEN` is expected"))?;
         self.tokens.grant(secret).cloned().ok_or_else(|| refused("this token opens nothing here"))
+    }
+}
+
+/// From now on the request's connection is a client's.
+async fn authenticated(admission: Option<Arc<Admission>>) -> Result<(), Fault> {
+    match admission {
+        Some(admission) => admission.authenticated().await,
+        None => Ok(()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! HTTP: the same requests over TCP, for whoever has a token.
 
 mod access;
+mod admission;
 pub(crate) mod answer;
 mod body;
 mod gate;
@@ -26,7 +27,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
@@ -34,12 +35,14 @@ use trl_runtime::Runtime;
 
 pub(crate) use access::Grant;
 pub use access::{TokenError, Tokens};
+pub use admission::Limits as UnauthenticatedLimits;
 pub use tls::{TlsError, TlsFiles};
 
 use crate::connection::Phase;
 use crate::unix::LOOK_AGAIN;
+use admission::{Admission, Admissions};
 use gate::Gate;
-use origin::Allowed;
+use origin::{Allowed, Scheme};
 pub use patience::Patience;
 use patience::Patient;
 use routes::Front;
@@ -62,6 +65,7 @@ pub struct HttpConfig {
     pub origins: Vec<String>,
     pub tls: Option<TlsFiles>,
     pub patience: Patience,
+    pub unauthenticated: UnauthenticatedLimits,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -80,13 +84,14 @@ pub(crate) struct Listener {
     gate: Gate,
     tls: Option<TlsAcceptor>,
     patience: Patience,
+    unauthenticated: UnauthenticatedLimits,
     pub(crate) address: SocketAddr,
 }
 
 impl Listener {
     /// `patience`: how long a killed daemon's address may still be taken.
     pub(crate) async fn bind(config: HttpConfig, patience: Duration) -> Result<Listener, HttpError> {
-        let HttpConfig { address, tokens, hosts, origins, tls, patience: with_clients } = config;
+        let HttpConfig { address, tokens, hosts, origins, tls, patience: with_clients, unauthenticated } = config;
         if tokens.is_empty() {
             return Err(HttpError::NoToken);
         }
@@ -105,29 +110,28 @@ impl Listener {
         if tls.is_none() && !bound.ip().is_loopback() {
             tracing::warn!(address = %bound, "HTTP is open to other machines, and what it carries is not encrypted");
         }
-        let gate = Gate { tokens, allowed: Allowed { hosts, origins } };
-        Ok(Listener { listener, gate, tls, patience: with_clients, address: bound })
+        let scheme = if tls.is_some() { Scheme::Https } else { Scheme::Http };
+        let gate = Gate { tokens, allowed: Allowed { scheme, hosts, origins } };
+        Ok(Listener { listener, gate, tls, patience: with_clients, unauthenticated, address: bound })
     }
 
     pub(crate) async fn accept_all(
         self,
         runtime: Runtime,
-        permits: Arc<Semaphore>,
+        clients: Arc<Semaphore>,
+        most: u32,
         phase: watch::Receiver<Phase>,
         also: Router,
     ) {
-        let Listener { listener, gate, tls, patience, .. } = self;
+        let Listener { listener, gate, tls, patience, unauthenticated, .. } = self;
         let front = Front { runtime: runtime.clone(), phase: phase.clone(), body_patience: patience.body };
         let ways = Ways { tls, patience, router: routes::router(front, also, gate) };
-        while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
+        let admissions = Arc::new(Admissions::new(runtime, clients, most, unauthenticated));
+        loop {
             match listener.accept().await {
-                Ok((stream, _)) => {
-                    let connection = begin(stream, ways.clone(), permit, phase.clone());
-                    let counted = runtime.connected();
-                    tokio::spawn(async move {
-                        connection.await;
-                        drop(counted);
-                    });
+                Ok((stream, from)) => {
+                    let admission = admissions.admit(from.ip()).await;
+                    tokio::spawn(begin(stream, ways.clone(), Arc::new(admission), phase.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -146,30 +150,36 @@ struct Ways {
     router: Router,
 }
 
-async fn begin(stream: TcpStream, ways: Ways, permit: OwnedSemaphorePermit, phase: watch::Receiver<Phase>) {
+async fn begin(stream: TcpStream, ways: Ways, admission: Arc<Admission>, phase: watch::Receiver<Phase>) {
     // Small answers go out at once; without it they are only later.
     let _ = stream.set_nodelay(true);
     let Ways { tls, patience, router } = ways;
     let stream = Patient::new(stream, patience.stall);
-    let place = Arc::new(permit);
-    let Some(tls) = tls else { return serve(stream, router, patience.head, place, phase).await };
-    match tokio::time::timeout(patience.handshake, tls.accept(stream)).await {
-        Ok(Ok(stream)) => serve(stream, router, patience.head, place, phase).await,
-        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
-        Err(_) => tracing::debug!("a TLS handshake took too long"),
+    let waiting = Arc::clone(&admission);
+    let served = async {
+        let Some(tls) = tls else { return serve(stream, router, patience.head, admission, phase).await };
+        match tokio::time::timeout(patience.handshake, tls.accept(stream)).await {
+            Ok(Ok(stream)) => serve(stream, router, patience.head, admission, phase).await,
+            Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+            Err(_) => tracing::debug!("a TLS handshake took too long"),
+        }
+    };
+    tokio::select! {
+        () = served => {}
+        () = waiting.refused() => tracing::debug!("a connection without a token was closed"),
     }
 }
 
-/// One connection, request after request. `place` is kept by whatever outlives it.
+/// One connection, request after request. `admission` is kept by whatever outlives it.
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,
     head: Duration,
-    place: Arc<OwnedSemaphorePermit>,
+    admission: Arc<Admission>,
     mut phase: watch::Receiver<Phase>,
 ) {
     let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
-        request.extensions_mut().insert(Arc::clone(&place));
+        request.extensions_mut().insert(Arc::clone(&admission));
         router.clone().call(request)
     });
     let connection = http1::Builder::new()

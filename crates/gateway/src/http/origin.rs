@@ -6,9 +6,26 @@
 
 use std::net::IpAddr;
 
+/// How this daemon is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    Http,
+    Https,
+}
+
+impl Scheme {
+    fn name(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+}
+
 /// What is allowed beside what is always allowed.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Allowed {
+    pub(crate) scheme: Scheme,
     pub(crate) hosts: Vec<String>,
     pub(crate) origins: Vec<String>,
 }
@@ -22,9 +39,12 @@ impl Allowed {
             || self.hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 
-    /// A page served under the very name that was asked for is our own.
+    /// A page served under the very name that was asked for, in the very way, is our own. One of another
+    /// scheme is another server's: whoever can change what comes unencrypted could have written it.
     pub(crate) fn origin(&self, origin: &str, host: &str) -> bool {
-        let own = origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host));
+        let own = origin.split_once("://").is_some_and(|(scheme, authority)| {
+            scheme.eq_ignore_ascii_case(self.scheme.name()) && authority.eq_ignore_ascii_case(host)
+        });
         own || self.origins.iter().any(|known| known == "*" || known.eq_ignore_ascii_case(origin))
     }
 }
@@ -48,7 +68,11 @@ mod tests {
     use super::*;
 
     fn allowed() -> Allowed {
-        Allowed { hosts: vec!["build.example".into()], origins: vec!["https://board.example".into()] }
+        Allowed {
+            scheme: Scheme::Http,
+            hosts: vec!["build.example".into()],
+            origins: vec!["https://board.example".into()],
+        }
     }
 
     #[test]
@@ -81,8 +105,11 @@ mod tests {
         for (origin, expected) in [
             ("https://board.example", true),
             ("http://localhost:7000", true),
-            ("https://localhost:7000", true),
+            ("HTTP://LocalHost:7000", true),
+            ("https://localhost:7000", false),
             ("http://localhost:7001", false),
+            ("ftp://localhost:7000", false),
+            ("localhost:7000", false),
             ("https://board.example.evil", false),
             ("http://board.example", false),
             ("null", false),
@@ -90,7 +117,10 @@ mod tests {
         ] {
             assert_eq!(allowed().origin(origin, "localhost:7000"), expected, "{origin:?}");
         }
-        let any = Allowed { origins: vec!["*".into()], ..Allowed::default() };
+        let secure = Allowed { scheme: Scheme::Https, ..allowed() };
+        assert!(secure.origin("https://localhost:7000", "localhost:7000"));
+        assert!(!secure.origin("http://localhost:7000", "localhost:7000"));
+        let any = Allowed { origins: vec!["*".into()], ..allowed() };
         assert!(any.origin("null", "localhost"));
     }
 }

@@ -15,11 +15,11 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{MissedTickBehavior, interval};
 use trl_protocol::{Code, Fault, limits};
 
 use super::access::Grant;
+use super::admission::Admission;
 use super::answer;
 use super::routes::Front;
 use crate::connection::Connection;
@@ -34,7 +34,7 @@ const HEARTBEAT: Duration = Duration::from_secs(30);
 pub(crate) async fn upgrade(
     State(front): State<Front>,
     Extension(grant): Extension<Grant>,
-    Extension(place): Extension<Arc<OwnedSemaphorePermit>>,
+    Extension(admission): Extension<Arc<Admission>>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
     match upgrade {
@@ -44,7 +44,7 @@ pub(crate) async fn upgrade(
             .on_upgrade(|socket| async move {
                 let connection = Connection::new(front.runtime, front.phase).with_grant(grant);
                 serve(socket, connection).await;
-                drop(place);
+                drop(admission);
             })
             .into_response(),
         Err(rejection) => refuse(&rejection.body_text()),

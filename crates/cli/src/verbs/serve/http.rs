@@ -1,6 +1,6 @@
 //! What the gateway needs to serve HTTP, or why it is not served.
 
-use trl_gateway::{HttpConfig, HttpError, Patience, Tokens};
+use trl_gateway::{HttpConfig, HttpError, Patience, Tokens, UnauthenticatedLimits};
 
 use crate::config::HttpSettings;
 use crate::failure::{Failure, Result};
@@ -23,5 +23,6 @@ pub(super) fn config(settings: &HttpSettings) -> Result<HttpConfig> {
         origins: origins.clone(),
         tls: tls.clone(),
         patience: Patience::default(),
+        unauthenticated: UnauthenticatedLimits::default(),
     })
 }

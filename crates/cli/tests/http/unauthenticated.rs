@@ -1,0 +1,71 @@
+//! Connections without a token must not keep clients that have one from being served.
+
+#![allow(clippy::unwrap_used, reason = "that is how a test fails")]
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use trl_testkit::{Daemon, WebSocket, trl};
+
+/// Far less than the 30 s that such connections used to last, far more than an answer takes.
+const SOON: Duration = Duration::from_secs(4);
+
+#[test]
+fn silent_connections_and_health_checks_lock_nobody_out() {
+    let daemon = Daemon::builder(trl!()).http().env("TRL_MAX_CONNECTIONS", "4").start();
+    let http = daemon.http();
+    let mut socket = WebSocket::open(&http);
+    let mut idle = Vec::new();
+    for index in 0..300 {
+        let Ok(mut stream) = TcpStream::connect(http.address) else { continue };
+        match index % 3 {
+            0 => {}
+            1 => drop(stream.write_all(b"POST / HTTP/1.1\r\nHost: local")),
+            _ => drop(stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")),
+        }
+        idle.push(stream);
+    }
+    let begun = Instant::now();
+    assert_eq!(http.call("system.ping", json!({})).status, 200);
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    assert!(socket.ok("system.ping", json!({}))["version"].is_string(), "a client that was there stays");
+    drop(idle);
+}
+
+#[test]
+fn a_token_takes_no_more_places_than_are_allowed_and_one_that_is_free_again_is_given() {
+    let daemon = Daemon::builder(trl!()).http().env("TRL_MAX_CONNECTIONS", "2").start();
+    let http = daemon.http();
+    let held = [WebSocket::open(&http), WebSocket::open(&http)];
+    let refused = http.call("system.ping", json!({}));
+    assert_eq!((refused.status, &refused.json()["error"]["code"]), (503, &json!("RESOURCE_PRESSURE")));
+    assert!(refused.text().contains("TRL_MAX_CONNECTIONS"), "{}", refused.text());
+    let health = http.ask_bare("GET", "/healthz", &[], b"");
+    assert_eq!(health.status, 200, "health needs no place");
+    drop(held);
+    assert_eq!(http.call("system.ping", json!({})).status, 200);
+}
+
+#[test]
+fn a_wrong_token_makes_no_client() {
+    let daemon = Daemon::builder(trl!()).http().start();
+    let http = daemon.http();
+    let mut stream = http.connect();
+    let ask = "POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong\r\nContent-Length: 0\r\n\r\n";
+    let begun = Instant::now();
+    let mut answers = 0;
+    while stream.write_all(ask.as_bytes()).is_ok() && begun.elapsed() < Duration::from_secs(20) {
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) == 0 {
+            break;
+        }
+        assert!(line.starts_with("HTTP/1.1 401"), "{line}");
+        answers += 1;
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(answers > 1, "the connection is kept for a while");
+    assert!(begun.elapsed() < Duration::from_secs(15), "but not for long: {:?}", begun.elapsed());
+}
