@@ -219,7 +219,8 @@ fn session_pss((host, shell): (i32, i32)) -> u64 {
 
 /// The process's own memory and its share of what it shares.
 fn pss(pid: i32) -> u64 {
-    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("the process lives");
+    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))
+        .expect("the process lives, and this is root, who alone may look into the daemon");
     let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).expect("a sum of shares");
     let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number of kB");
     kilobytes * 1024

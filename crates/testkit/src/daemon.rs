@@ -322,6 +322,12 @@ impl Daemon {
     /// Every living process that this daemon, or one before it on this home, caused.
     pub fn processes(&self) -> Vec<i32> {
         let mut found = process::with_environment(&format!("{MARK}={}", self.mark));
+        // A daemon's environment is not for everybody to see; its arguments name our directory.
+        let here = self.dir.path().to_string_lossy();
+        let names_us = |pid: i32| process::arguments(pid).iter().any(|word| word.contains(&*here));
+        found.extend(
+            process::all().iter().map(|it| it.pid).filter(|&pid| process::is_closed(pid) && names_us(pid)),
+        );
         for pid in found.clone() {
             found.extend(process::descendants(pid));
         }
@@ -329,6 +335,14 @@ impl Daemon {
         found.dedup();
         found.retain(|&pid| process::alive(pid));
         found
+    }
+
+    /// How many descriptors the daemon has open; where only root can see that, as it says itself.
+    #[track_caller]
+    pub fn open_descriptors(&self) -> usize {
+        process::try_open_descriptors(self.pid()).unwrap_or_else(|_| {
+            self.connect().ok("system.stats", json!({}))["open_fds"].as_u64().expect("a number") as usize
+        })
     }
 
     /// What is left on this machine of the daemon and its sessions.

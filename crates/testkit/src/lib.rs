@@ -23,6 +23,7 @@ mod every;
 mod fuzz;
 mod http;
 mod leftovers;
+pub mod needs;
 mod person;
 pub mod process;
 mod proxy;

@@ -104,8 +104,19 @@ pub fn memory(pid: i32) -> Memory {
     Memory { resident: field("VmRSS:"), peak: field("VmHWM:") }
 }
 
+#[track_caller]
 pub fn open_descriptors(pid: i32) -> usize {
-    fs::read_dir(format!("/proc/{pid}/fd")).map(Iterator::count).unwrap_or_default()
+    try_open_descriptors(pid).expect("a process that lives and may be looked into")
+}
+
+pub(crate) fn try_open_descriptors(pid: i32) -> std::io::Result<usize> {
+    Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count())
+}
+
+/// Whether only root may look into the process: its environment, memory and descriptors.
+pub(crate) fn is_closed(pid: i32) -> bool {
+    let denied = |error: std::io::Error| error.kind() == std::io::ErrorKind::PermissionDenied;
+    fs::File::open(format!("/proc/{pid}/environ")).err().is_some_and(denied)
 }
 
 /// Waits for the end of a process, which need not be a child.

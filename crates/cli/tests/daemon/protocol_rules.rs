@@ -308,7 +308,7 @@ fn clients_that_come_and_go_leave_nothing_open() {
     let daemon = daemon!();
     let mut session = daemon.session(Shell::Bash);
     session.survives();
-    let before = trl_testkit::process::open_descriptors(daemon.pid());
+    let before = daemon.open_descriptors();
     for number in 0..200 {
         let mut connection = daemon.connect();
         match number % 4 {
@@ -330,7 +330,7 @@ fn clients_that_come_and_go_leave_nothing_open() {
         session.ok("echo x");
     }
     trl_testkit::wait_until("descriptors are closed again", trl_testkit::GUARD, || {
-        trl_testkit::process::open_descriptors(daemon.pid()) <= before + 2
+        daemon.open_descriptors() <= before + 2
             && trl_testkit::process::open_descriptors(host) <= host_before + 4
     });
     assert_eq!(session.connection.ok("system.stats", json!({}))["connections"], 1);

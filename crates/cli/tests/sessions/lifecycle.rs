@@ -298,9 +298,9 @@ fn creating_and_ending_over_and_over_leaks_nothing() {
         connection.ok("session.destroy", json!({"session_id": created["session_id"], "force": true}));
     };
     (0..5).for_each(|_| round());
-    let before = process::open_descriptors(daemon.pid());
+    let before = daemon.open_descriptors();
     (0..30).for_each(|_| round());
-    wait_until("descriptors are closed", GUARD, || process::open_descriptors(daemon.pid()) <= before + 1);
+    wait_until("descriptors are closed", GUARD, || daemon.open_descriptors() <= before + 1);
     wait_until("the hosts are gone", GUARD, || daemon.processes() == [daemon.pid()]);
     let zombies = process::children(daemon.pid());
     assert!(zombies.is_empty(), "{zombies:?}");

@@ -57,7 +57,7 @@ impl Usage {
     pub fn of(daemon: &Daemon) -> Usage {
         let leftovers = daemon.leftovers();
         Usage {
-            descriptors: process::open_descriptors(daemon.pid()),
+            descriptors: daemon.open_descriptors(),
             children: process::children(daemon.pid()).len(),
             session_files: leftovers.session_files.len(),
             pss: pss(daemon.pid()),
@@ -83,7 +83,14 @@ pub fn pss(pid: i32) -> u64 {
 }
 
 fn rollup(pid: i32, name: &str) -> u64 {
-    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let rollup = match std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) {
+        // Only root may look into the daemon: the pages that it has are told to everybody.
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            status.replace("VmRSS:", "Pss:").replace("RssAnon:", "Anonymous:")
+        }
+        read => read.unwrap_or_default(),
+    };
     let line = rollup.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("0 kB");
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0) * 1024
 }
@@ -113,7 +120,7 @@ pub fn crowd(daemon: &Daemon, scale: Scale, seen: &mut Seen) {
         .fold([0; 3], |sums, pids| std::array::from_fn(|which| sums[which] + pids[which].map_or(0, pss)));
     seen.idle_session = memory.map(|sum| sum / scale.sessions as u64);
     seen.daemon_with_all = pss(daemon.pid());
-    seen.descriptors_with_all = process::open_descriptors(daemon.pid());
+    seen.descriptors_with_all = daemon.open_descriptors();
 
     let few = scale.busy.min(8);
     seen.rates = [(scale.busy, scale.commands), (few, scale.commands / 4), (1, scale.commands)]
