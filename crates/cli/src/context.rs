@@ -32,7 +32,7 @@ impl Context {
 
     /// The daemon that runs, if one does.
     pub(crate) async fn running(&self) -> Result<Option<Arc<Client>>> {
-        match Client::connect(Options { socket: self.settings.socket.clone(), start: None }).await {
+        match Client::connect(self.options(None)).await {
             Ok(client) => Ok(Some(Arc::new(client))),
             Err(Error::NoDaemon { .. }) => Ok(None),
             Err(error) => Err(error.into()),
@@ -45,8 +45,14 @@ impl Context {
     }
 
     async fn connect(&self, start: Option<Start>) -> Result<Arc<Client>> {
-        let client = Client::connect(Options { socket: self.settings.socket.clone(), start }).await?;
-        Ok(Arc::new(client))
+        Ok(Arc::new(Client::connect(self.options(start)).await?))
+    }
+
+    fn options(&self, start: Option<Start>) -> Options {
+        let Settings { socket, socket_named, places, .. } = &self.settings;
+        // Whoever names a socket means the daemon there, whoever started it.
+        let compares = places.is_common_to_homes && !socket_named;
+        Options { socket: socket.clone(), state_dir: compares.then(|| places.state.clone()), start }
     }
 
     /// The daemon is told what we were told by flags; the rest it finds as we did.
@@ -56,7 +62,8 @@ impl Context {
         let mut args: Vec<OsString> = vec!["serve".into(), "--detached".into()];
         let paths = [
             ("--home", self.global.home.clone()),
-            ("--runtime-dir", self.global.runtime_dir.clone().map(OsString::from)),
+            // Which of the possible ones it is may depend on who else runs a daemon now.
+            ("--runtime-dir", Some(self.settings.places.runtime.clone().into_os_string())),
             ("--state-dir", self.global.state_dir.clone().map(OsString::from)),
             ("--config", self.global.config.clone().map(OsString::from)),
             ("--socket", Some(self.settings.socket.clone().into_os_string())),

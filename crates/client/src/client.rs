@@ -18,6 +18,7 @@ use crate::connection::{Connection, Ended};
 use crate::conversation::Conversation;
 use crate::error::{Error, Result};
 use crate::exit;
+use crate::home_mark;
 use crate::message::{self, Incoming};
 use crate::options::Options;
 use crate::start;
@@ -162,13 +163,17 @@ impl Client {
 
     /// A new connection, to a new daemon if need be.
     pub(crate) async fn open(&self) -> Result<Connection> {
-        let Options { socket, start } = match &self.way {
+        let Options { socket, state_dir, start } = match &self.way {
             Way::Socket(options) => options,
             Way::Within(connect) => return connect().map(Connection::over).map_err(Error::Within),
         };
-        match (Connection::open(socket).await, start) {
-            (Err(Error::NoDaemon { .. }), Some(start)) => start::connect(socket, start).await,
-            (other, _) => other,
+        let connection = match (Connection::open(socket).await, start) {
+            (Err(Error::NoDaemon { .. }), Some(start)) => start::connect(socket, start).await?,
+            (other, _) => other?,
+        };
+        match state_dir.as_deref().and_then(|ours| home_mark::of_another(socket, ours)) {
+            Some(theirs) => Err(Error::OtherHome { socket: socket.clone(), theirs }),
+            None => Ok(connection),
         }
     }
 

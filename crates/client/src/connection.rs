@@ -10,6 +10,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
+use trl_sys::trust;
+
 use crate::error::{Error, Result};
 
 /// Longest path of a socket: `sun_path` without its closing NUL.
@@ -35,10 +37,13 @@ pub(crate) enum Ended {
 }
 
 impl Connection {
+    /// Connects, and makes sure that only this user or root can be at the other end: what a
+    /// client sends first is its whole environment.
     pub(crate) async fn open(socket: &Path) -> Result<Connection> {
         if socket.as_os_str().len() > MAX_SOCKET_PATH {
             return Err(Error::PathTooLong { socket: socket.to_owned(), limit: MAX_SOCKET_PATH });
         }
+        trust::check_path(socket)?;
         let stream = UnixStream::connect(socket).await.map_err(|source| match source.kind() {
             // Reset: it was killed while we waited to be accepted.
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => {
@@ -46,6 +51,7 @@ impl Connection {
             }
             _ => Error::Connect { socket: socket.to_owned(), source },
         })?;
+        trust::check_peer(&stream, socket)?;
         Ok(Connection::over(stream))
     }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use trl_protocol::Fault;
+use trl_sys::trust::Untrusted;
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -22,6 +23,11 @@ pub enum Error {
     PathTooLong { socket: PathBuf, limit: usize },
     #[error("cannot connect to {}: {source}", socket.display())]
     Connect { socket: PathBuf, source: io::Error },
+    /// Somebody else could be at the other end; nothing was sent.
+    #[error("the daemon's socket is not trusted: {0}")]
+    Untrusted(#[from] Untrusted),
+    #[error("{} is served by the daemon of another home, which keeps its state in {}", socket.display(), theirs.display())]
+    OtherHome { socket: PathBuf, theirs: PathBuf },
     #[error("no connection within this process: {0}")]
     Within(io::Error),
     #[error("the daemon did not start: {message}")]
@@ -46,6 +52,11 @@ impl Error {
                 "the socket belongs to another user; choose your own with --socket or TRL_HOME".to_owned(),
             ),
             Error::Connect { .. } => Some("`trl doctor` looks at what may be wrong".to_owned()),
+            Error::Untrusted(untrusted) => untrusted.help(),
+            Error::OtherHome { .. } => Some(
+                "run it again to get a daemon for this home; or set XDG_RUNTIME_DIR or TRL_HOME, or name the socket with --socket"
+                    .to_owned(),
+            ),
             Error::Within(_) => None,
             Error::NotStarted { help, .. } => help.clone(),
             Error::Lost { .. } => {

@@ -10,6 +10,7 @@ mod connection;
 mod conversation;
 mod error;
 mod exit;
+pub mod home_mark;
 mod message;
 mod options;
 pub mod readiness;

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 #[derive(Debug, Clone)]
 pub struct Options {
     pub socket: PathBuf,
+    /// A daemon that keeps its state elsewhere is another home's and is not used. `None`: any daemon.
+    pub state_dir: Option<PathBuf>,
     /// How to start a daemon if none listens; `None` is an error instead.
     pub start: Option<Start>,
 }

@@ -56,7 +56,7 @@ fn output(id: &Value, base64: &str, offset: u64) -> Value {
 }
 
 async fn client(socket: &Path, listener: &UnixListener) -> (Client, Side) {
-    let options = Options { socket: socket.to_owned(), start: None };
+    let options = Options { socket: socket.to_owned(), state_dir: None, start: None };
     let (client, side) = tokio::join!(Client::connect(options), Side::accept(listener));
     (client.unwrap(), side)
 }
@@ -215,7 +215,8 @@ async fn attach_reports_what_is_no_longer_kept() {
 #[tokio::test]
 async fn no_daemon_and_a_path_too_long_are_told_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
-    let connect = |socket: std::path::PathBuf| Client::connect(Options { socket, start: None });
+    let connect =
+        |socket: std::path::PathBuf| Client::connect(Options { socket, state_dir: None, start: None });
     let error = connect(dir.path().join("none")).await.unwrap_err();
     assert!(matches!(error, Error::NoDaemon { .. }) && error.help().unwrap().contains("trl serve"));
     let error = connect(dir.path().join("x".repeat(120))).await.unwrap_err();

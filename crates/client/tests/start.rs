@@ -8,6 +8,7 @@ use trl_client::{Client, Error, Options, Start};
 fn options(dir: &Path, script: &str) -> Options {
     Options {
         socket: dir.join("s"),
+        state_dir: None,
         start: Some(Start {
             program: "/bin/sh".into(),
             args: vec!["-c".into(), script.into()],

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
+use trl_client::home_mark;
 use trl_protocol::limits;
 use trl_runtime::{Config, Runtime, StartError, Stop};
 
@@ -109,6 +110,11 @@ pub async fn serve(
     let keep_sessions = config.keep_sessions;
     let dirs = [config.runtime_dir.clone(), config.state_dir.clone()];
     let runtime = Runtime::start(config).await?;
+    // Before anybody can connect: clients of another home are to see that this is not theirs.
+    let marked = gateway.socket.as_deref().filter(|_| scope.is_default());
+    if let Some(Err(error)) = marked.map(|socket| home_mark::write(socket, &dirs[1])) {
+        tracing::warn!(%error, "the daemon's home could not be noted beside its socket");
+    }
     let mut listener = match claim {
         Some(claim) => Some(claim.listen().await?),
         None => None,
@@ -153,6 +159,9 @@ pub async fn serve(
     drain(&phase, patience, open, stdio).await;
     runtime.close_mail().await;
     scope.tidy(&dirs);
+    if let Some(Err(error)) = marked.filter(|_| !kept).map(home_mark::remove) {
+        tracing::warn!(%error, "a file beside the socket could not be removed");
+    }
     drop(claim);
     tracing::info!("ended");
     Ok(())
@@ -250,6 +259,11 @@ impl Scope {
         let parent = parent.canonicalize().unwrap_or_else(|_| parent.to_owned());
         let path = parent.join(socket.file_name().unwrap_or_default());
         Scope(Some(format!("at-{:08x}", fingerprint(path.as_os_str().as_encoded_bytes()))))
+    }
+
+    /// On the socket that clients look for by default.
+    fn is_default(&self) -> bool {
+        self.0.is_none()
     }
 
     fn apply(&self, config: &mut Config) {

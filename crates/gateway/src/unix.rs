@@ -17,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 use trl_protocol::{Code, Fault};
 use trl_runtime::{Runtime, Stop, quiet_stream};
+use trl_sys::trust::{self, Untrusted};
 
 use crate::connection::{Connection, Phase};
 use crate::lock::{Lock, LockError};
@@ -51,10 +52,8 @@ pub enum SocketError {
     Taken { path: PathBuf, pid: Option<u32> },
     #[error("{path} is no socket and is left as it is; remove it or choose another path")]
     NoSocket { path: PathBuf },
-    #[error(
-        "{dir} can be written by other users, who could replace the socket; choose a directory of your own"
-    )]
-    OpenDirectory { dir: PathBuf },
+    #[error("the socket cannot be there: {0}")]
+    Untrusted(#[from] Untrusted),
 }
 
 /// A path that is ours as long as this lives.
@@ -136,23 +135,17 @@ async fn lock(path: &Path) -> Result<Lock, SocketError> {
     })
 }
 
-/// A missing directory is made for us alone. One that is there may be anybody's as
-/// long as nobody but us and root can replace what we put into it.
+/// A missing directory is made for us alone. Nobody but us and root may be able to replace
+/// what we put there.
 fn prepare_directory(path: &Path) -> Result<(), SocketError> {
     let dir = match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),
     };
     let failed = |error| SocketError::Io { path: dir.to_owned(), error };
+    trust::check_path(dir)?;
     trl_sys::private::create_dir(dir).map_err(failed)?;
-    let meta = dir.metadata().map_err(failed)?;
-    let me = rustix::process::geteuid().as_raw();
-    let is_trusted = meta.uid() == me || meta.uid() == 0;
-    let is_sticky = meta.mode() & 0o1000 != 0;
-    if !is_trusted || (meta.mode() & 0o022 != 0 && !is_sticky) {
-        return Err(SocketError::OpenDirectory { dir: dir.to_owned() });
-    }
-    Ok(())
+    Ok(trust::check_path(dir)?)
 }
 
 /// A socket that accepts.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
@@ -13,6 +14,7 @@ use trl_protocol::fault::Fault;
 use trl_protocol::limits;
 use trl_protocol::session::{SessionInfo, SessionState};
 use trl_protocol::wire::{FromHost, HOST_PROTOCOL, RunSpec, SessionSpec, ToHost};
+use trl_sys::trust;
 
 use crate::address::listen;
 use crate::exec::{Exec, Requester};
@@ -276,7 +278,9 @@ impl Host {
 
     pub(crate) fn accept(&mut self) {
         let Some(listener) = &self.listener else { return };
-        if let Ok((stream, _)) = listener.accept() {
+        if let Ok((stream, _)) = listener.accept()
+            && trust::check_peer(&stream, Path::new(&self.spec.socket)).is_ok()
+        {
             // A connection that cannot be made non-blocking is dropped; the daemon tries again.
             self.adopt(Link::new(stream)).ok();
         }

@@ -31,6 +31,7 @@ mod signal;
 mod text;
 mod watching;
 
+pub use backend::local::LocalError;
 pub use caller::{Caller, EventSink, Gone, Presence};
 pub use config::Config;
 pub use metrics::{CLASSES, MethodMetrics, Metrics};

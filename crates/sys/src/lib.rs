@@ -1,11 +1,14 @@
 //! Operating-system helpers that more than one crate needs.
 //!
 //! [`process`] reads facts about processes, [`pidfd`] holds and signals one of them, [`lock`] is a
-//! lock file, [`private`] makes files and directories that only this user can open, and [`clock`]
-//! reads the machine's clocks. Nothing here knows what a session, a daemon or a message is.
+//! lock file, [`private`] makes files and directories that only this user can open, [`clock`]
+//! reads the machine's clocks, [`trust`] tells whether a socket can be trusted, and [`exposure`] limits what
+//! other processes can learn about this one. Nothing here knows what a session, a daemon or a message is.
 
 pub mod clock;
+pub mod exposure;
 pub mod lock;
 pub mod pidfd;
 pub mod private;
 pub mod process;
+pub mod trust;

@@ -104,35 +104,6 @@ fn check_private(path: &Path) {
 }
 
 #[test]
-fn another_user_is_turned_away() {
-    let daemon = daemon!();
-    if !we_are_root() {
-        return;
-    }
-    // The way is opened on purpose: what is left is the check of the peer.
-    for path in [daemon.work().parent().unwrap_or(Path::new("/")).to_path_buf(), daemon.socket()] {
-        assert!(fs::set_permissions(path, fs::Permissions::from_mode(0o777)).is_ok());
-    }
-    let script = "use IO::Socket::UNIX; my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]) or exit 0; \
-                  print $s qq({\"id\":1,\"method\":\"system.ping\"}\\n); $s->flush; my $l = <$s>; \
-                  print $l // q(); exit(defined $l && $l =~ /\"ok\":true/ ? 1 : 0)";
-    let output = std::process::Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "perl", "-e", script])
-        .arg(daemon.socket())
-        .output();
-    let refused = output.as_ref().is_ok_and(|output| {
-        let said = String::from_utf8_lossy(&output.stdout);
-        output.status.code() != Some(1) && (said.is_empty() || said.contains("AUTH_FAILED"))
-    });
-    assert!(refused, "{output:?}");
-    assert!(daemon.connect().ok("system.ping", json!({}))["version"].is_string());
-}
-
-fn we_are_root() -> bool {
-    fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
-}
-
-#[test]
 fn ignored_signals_of_the_parent_are_not_passed_on() {
     let daemon = Daemon::builder(trl!())
         .launched_by(&["sh", "-c", "trap '' INT QUIT HUP PIPE TERM CHLD; exec \"$0\" \"$@\""])

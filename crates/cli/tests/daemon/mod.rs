@@ -5,6 +5,8 @@ mod events;
 mod lifecycle;
 mod limits;
 mod on_demand;
+mod other_users;
 mod protocol_rules;
+mod secrets;
 mod standby;
 mod transports;

@@ -3,6 +3,7 @@
 mod access;
 mod docs;
 mod metrics;
+mod scopes;
 mod streams;
 mod tls;
 mod unauthenticated;

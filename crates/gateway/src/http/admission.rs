@@ -98,7 +98,8 @@ impl Admissions {
         }
         let gives_way = Arc::new(Notify::new());
         let since = Instant::now();
-        let number = self.waiting().add(Unauthenticated { address, since, gives_way: Arc::clone(&gives_way) });
+        let number =
+            self.waiting().add(Unauthenticated { address, since, gives_way: Arc::clone(&gives_way) });
         let until = since + self.limits.time;
         Admission {
             all: Arc::clone(self),

@@ -91,7 +91,8 @@ pub(crate) struct Listener {
 impl Listener {
     /// `patience`: how long a killed daemon's address may still be taken.
     pub(crate) async fn bind(config: HttpConfig, patience: Duration) -> Result<Listener, HttpError> {
-        let HttpConfig { address, tokens, hosts, origins, tls, patience: with_clients, unauthenticated } = config;
+        let HttpConfig { address, tokens, hosts, origins, tls, patience: with_clients, unauthenticated } =
+            config;
         if tokens.is_empty() {
             return Err(HttpError::NoToken);
         }

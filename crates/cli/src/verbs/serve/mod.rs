@@ -4,6 +4,7 @@ mod detach;
 mod http;
 mod log;
 mod open_files;
+mod secrets;
 mod signals;
 
 use std::ffi::OsString;
@@ -15,6 +16,7 @@ use trl_client::MAX_SOCKET_PATH;
 use trl_client::readiness::Readiness;
 use trl_gateway::{GatewayConfig, HttpError, ServeError, SocketError};
 use trl_protocol::agent::Mode;
+use trl_runtime::{LocalError, StartError};
 
 use crate::args::Global;
 use crate::config::{self, EnvFile, Flags, Key, Settings};
@@ -146,6 +148,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<u8> {
+    secrets::forbid_inspection();
     if args.detached {
         detach::leave_terminal();
     }
@@ -177,6 +180,7 @@ fn prepare(args: &Args, global: &Global) -> Result<Daemon> {
     let mut flags = global.flags();
     args.add_to(&mut flags);
     let settings = config::load(&flags)?;
+    secrets::overwrite();
     // To stderr even if the log goes elsewhere: whoever started the daemon must see it.
     if let Some(ignored) = &settings.ignored {
         output::note(&ignored.to_string());
@@ -202,6 +206,8 @@ pub(crate) fn embedded(settings: &Settings, mcp: trl_mcp::Settings) -> Result<()
         detached: false,
     };
     let gateway = GatewayConfig { stdio_mcp: Some(mcp), ..GatewayConfig::default() };
+    secrets::forbid_inspection();
+    secrets::overwrite();
     // Nobody finds these sessions again: they end with us.
     let config = trl_runtime::Config { keep_sessions: false, mail_mode: Mode::Own, ..daemon.config()? };
     trl_gateway::serve_blocking(gateway, config, signals::told_to_end()).map_err(refused)
@@ -311,9 +317,12 @@ impl Daemon {
 fn refused(error: ServeError) -> Failure {
     let hint = match &error {
         ServeError::Socket(SocketError::Taken { .. }) => Some(
-            "`trl shutdown` ends it, `trl restart` replaces it; --socket or TRL_HOME chooses another place",
+            "`trl shutdown` ends it, `trl restart` replaces it; --socket or TRL_HOME chooses another place"
+                .to_owned(),
         ),
-        ServeError::Http(HttpError::NoToken) => Some(http::HOW_TO_SET_A_TOKEN),
+        ServeError::Socket(SocketError::Untrusted(untrusted))
+        | ServeError::Start(StartError::Local(LocalError::Untrusted(untrusted))) => untrusted.help(),
+        ServeError::Http(HttpError::NoToken) => Some(http::HOW_TO_SET_A_TOKEN.to_owned()),
         _ => None,
     };
     hint.into_iter().fold(Failure::unavailable(error.to_string()), Failure::hint)

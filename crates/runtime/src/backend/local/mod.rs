@@ -27,6 +27,7 @@ use trl_protocol::system::ShellFound;
 use trl_protocol::wire::SessionSpec;
 use trl_protocol::{Fault, SessionId};
 use trl_sys::private::{DirError, make_private};
+use trl_sys::trust::{self, Untrusted};
 
 use super::{
     Backend, BoxFuture, ConnectError, Connection, Damage, HostHandle, Listing, Liveness, LostSession,
@@ -50,6 +51,8 @@ const SOCKET_POLL: Duration = Duration::from_millis(5);
 pub enum LocalError {
     #[error(transparent)]
     Dir(#[from] DirError),
+    #[error(transparent)]
+    Untrusted(#[from] Untrusted),
     #[error("{path} is too long for sockets in it (103 bytes at most); choose a shorter TRL_HOME")]
     PathTooLong { path: PathBuf },
 }
@@ -93,6 +96,7 @@ impl Local {
         for dir in [&config.runtime_dir, &config.state_dir, &dirs.hosts, &dirs.sessions] {
             make_private(dir)?;
         }
+        trust::check_path(&dirs.hosts)?;
         Ok(local)
     }
 
@@ -198,11 +202,14 @@ impl Backend for Local {
 
     fn connect(&self, id: SessionId) -> BoxFuture<'_, Result<Reached, ConnectError>> {
         Box::pin(async move {
-            let stream = match UnixStream::connect(self.paths(id).socket).await {
+            let socket = self.paths(id).socket;
+            let stream = match UnixStream::connect(&socket).await {
                 Ok(stream) => stream,
                 Err(error) if is_stale(&error) => return Err(ConnectError::Gone),
                 Err(error) => return Err(ConnectError::Failed(error)),
             };
+            trust::check_peer(&stream, &socket)
+                .map_err(|untrusted| ConnectError::Failed(io::Error::other(untrusted)))?;
             let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
             let pid = pid.and_then(|pid| u32::try_from(pid).ok());
             let host = pid.map(|pid| Arc::new(HostProcess::of(pid)) as Arc<dyn HostHandle>);

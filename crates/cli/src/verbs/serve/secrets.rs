@@ -1,0 +1,70 @@
+//! Keeps the daemon's secrets from the commands that it runs.
+//!
+//! Commands run as the same user, so `/proc` would show them the daemon's environment, arguments and
+//! memory: whoever may only run commands could read the token of somebody who may do more.
+
+use std::ops::Range;
+
+use trl_sys::exposure;
+
+/// First of all: from here on, only root can look into this process.
+pub(super) fn forbid_inspection() {
+    if let Err(error) = exposure::forbid_inspection() {
+        tracing::warn!(%error, "other processes of this user can look into this one");
+    }
+}
+
+/// Overwrites settings in the environment, and credentials in URLs among the arguments. All settings must
+/// have been read, and no thread may have been started.
+pub(super) fn overwrite() {
+    // SAFETY: this process still has one thread, and the settings are copies.
+    if let Err(error) = unsafe { exposure::overwrite(in_argument, in_variable) } {
+        tracing::warn!(%error, "settings stay readable in the daemon's environment");
+    }
+}
+
+/// The value of every setting. Other variables are the sessions' too, and stay.
+fn in_variable(variable: &[u8]) -> Option<Range<usize>> {
+    let at = variable.iter().position(|byte| *byte == b'=')?;
+    variable.starts_with(b"TRL_").then_some(at + 1..variable.len())
+}
+
+/// `user:password` of a broker's URL, or all between the first and the last of several.
+fn in_argument(argument: &[u8]) -> Option<Range<usize>> {
+    let begin = argument.windows(3).position(|window| window == b"://")? + 3;
+    let end = argument.iter().rposition(|byte| *byte == b'@')?;
+    (begin < end).then_some(begin..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_and_credentials_are_found() {
+        for (variable, expected) in [
+            ("TRL_AUTH_TOKEN=secret", Some("secret")),
+            ("TRL_RELAY=nats://a:b@c", Some("nats://a:b@c")),
+            ("TRL_EMPTY=", Some("")),
+            ("HTTPS_PROXY=http://user:word@proxy", None),
+            ("X=TRL_AUTH_TOKEN=secret", None),
+            ("TRL_", None),
+            ("", None),
+        ] {
+            let found = in_variable(variable.as_bytes()).map(|range| &variable[range]);
+            assert_eq!(found, expected, "{variable}");
+        }
+        for (argument, expected) in [
+            ("nats://user:word@host:4222", Some("user:word")),
+            ("--relay=nats://user:word@host:4222", Some("user:word")),
+            ("nats://a:b@one,nats://c:d@two", Some("a:b@one,nats://c:d")),
+            ("nats://host:4222", None),
+            ("--http", None),
+            ("me@host", None),
+            ("", None),
+        ] {
+            let found = in_argument(argument.as_bytes()).map(|range| &argument[range]);
+            assert_eq!(found, expected, "{argument}");
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Other users of the machine, and other homes of the same user: who is not spoken to, and who is not answered.
+//!
+//! Other users are played by processes that give up root, so most of this needs root.
+
+#![allow(clippy::unwrap_used, reason = "that is how a test fails")]
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::json;
+use trl_testkit::process::{self, Signal};
+use trl_testkit::{Daemon, Shell, daemon, needs, trl};
+
+const NOBODY: u32 = 65534;
+const WHY: &str = "start processes of other users";
+
+/// Gives up root, then does what its arguments say.
+const STRANGER: &str = r#"
+import os, socket, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+what, path = sys.argv[1:3]
+s = socket.socket(socket.AF_UNIX)
+if what == "ask":
+    s.connect(path)
+    s.sendall(bytes.fromhex(sys.argv[3]))
+    s.settimeout(20)
+    sys.stdout.write(s.recv(65536).decode(errors="replace"))
+else:
+    s.bind(path); os.chmod(path, 0o777); s.listen(16)
+    print("ready", flush=True)
+    while True:
+        c, _ = s.accept()
+        c.settimeout(2)
+        try: data = c.recv(65536)
+        except OSError: data = b""
+        print("heard", len(data), flush=True)
+"#;
+
+/// A process of another user that listens, and tells how much it hears. Ends with this value.
+struct Listener(Child);
+
+impl Listener {
+    fn at(path: &Path) -> Listener {
+        let mut child = Command::new("python3")
+            .args(["-c", STRANGER, "listen"])
+            .arg(path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        said.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        child.stdout = Some(said.into_inner());
+        Listener(child)
+    }
+
+    /// Ends it; all that it said.
+    fn heard(mut self) -> String {
+        process::signal(self.0.id() as i32, Signal::KILL);
+        let mut said = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        said
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        process::signal(self.0.id() as i32, Signal::KILL);
+        let _status = self.0.wait();
+    }
+}
+
+fn ask_as_nobody(path: &Path, bytes: &[u8]) -> Output {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Command::new("python3").args(["-c", STRANGER, "ask"]).arg(path).arg(hex).output().unwrap()
+}
+
+fn open_to_all(path: &Path) {
+    fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A client whose first request would carry its environment.
+fn client(dir: &Path, socket: &Path) -> Command {
+    let mut command = Command::new(trl!());
+    command
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", dir)
+        .env("PRECIOUS", "secret-of-the-caller")
+        .arg("--socket")
+        .arg(socket)
+        .args(["--no-start", "run", "echo hi"])
+        .stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn another_user_is_turned_away() {
+    if !needs::root(WHY) {
+        return;
+    }
+    let daemon = daemon!();
+    let session = daemon.session(Shell::Bash);
+    // The way is opened on purpose: what is left is the check of the peer.
+    let host = fs::read_dir(daemon.home().join("run")).unwrap().next().unwrap().unwrap().path().join("hosts");
+    let host = host.join(format!("{}.sock", session.id));
+    let (run, home) = (daemon.home().join("run"), daemon.home());
+    let dirs = [
+        home.parent().unwrap(),
+        &home,
+        &run,
+        host.parent().unwrap().parent().unwrap(),
+        host.parent().unwrap(),
+    ];
+    for path in dirs.into_iter().chain([&*daemon.socket(), &host]) {
+        open_to_all(path);
+    }
+    let answer = ask_as_nobody(&daemon.socket(), b"{\"id\":1,\"method\":\"system.ping\"}\n");
+    let said = String::from_utf8_lossy(&answer.stdout);
+    assert!(said.contains("AUTH_FAILED") && !said.contains("uptime"), "{answer:?}");
+    // A host answers every message of a daemon, even one that it cannot read.
+    let frame = b"\x03\0\0\0J{}";
+    let mut ours = UnixStream::connect(&host).unwrap();
+    ours.write_all(frame).unwrap();
+    assert!(ours.read(&mut [0; 64]).unwrap() > 0);
+    let answer = ask_as_nobody(&host, frame);
+    assert_eq!(String::from_utf8_lossy(&answer.stdout), "", "{answer:?}");
+    assert!(daemon.connect().ok("system.ping", json!({}))["version"].is_string());
+    for path in dirs {
+        fs::set_permissions(path, Permissions::from_mode(0o700)).unwrap();
+    }
+}
+
+#[test]
+fn nothing_is_sent_to_a_socket_of_another_user() {
+    if !needs::root(WHY) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    open_to_all(dir.path());
+    // In their own directory below a sticky one, as /tmp/trl-$UID would be.
+    let theirs = dir.path().join("theirs");
+    fs::create_dir(&theirs).unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
+    chown(&theirs, Some(NOBODY), Some(NOBODY)).unwrap();
+    let listener = Listener::at(&theirs.join("trl.sock"));
+    let output = client(dir.path(), &theirs.join("trl.sock")).output().unwrap();
+    assert!(!output.status.success(), "{output:?}");
+    assert!(stderr(&output).contains(&format!("{} belongs to user 65534", theirs.display())), "{output:?}");
+    assert!(stderr(&output).contains("XDG_RUNTIME_DIR or TRL_HOME"), "{output:?}");
+    assert_eq!(listener.heard(), "");
+    // Their socket in the sticky directory itself.
+    let listener = Listener::at(&dir.path().join("trl.sock"));
+    let output = client(dir.path(), &dir.path().join("trl.sock")).output().unwrap();
+    assert!(stderr(&output).contains("trl.sock belongs to user 65534"), "{output:?}");
+    assert_eq!(listener.heard(), "");
+}
+
+#[test]
+fn nothing_is_sent_to_a_server_of_another_user() {
+    if !needs::root(WHY) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("trl.sock");
+    open_to_all(dir.path());
+    let listener = Listener::at(&socket);
+    // All of the path is ours now; only who listens is not.
+    chown(&socket, Some(0), Some(0)).unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    let output = client(dir.path(), &socket).output().unwrap();
+    assert!(!output.status.success(), "{output:?}");
+    assert!(stderr(&output).contains("user 65534 is at the other end"), "{output:?}");
+    let said = listener.heard();
+    assert!(said.lines().all(|line| line == "heard 0"), "{said}");
+}
+
+#[test]
+fn a_directory_that_others_can_write_to_is_refused_by_client_and_daemon() {
+    let daemon = daemon!();
+    let dir = daemon.socket().parent().unwrap().to_owned();
+    for mode in [0o777, 0o770] {
+        fs::set_permissions(&dir, Permissions::from_mode(mode)).unwrap();
+        let output = daemon.trl(&["run", "echo hi"]);
+        assert!(!output.status.success(), "{output:?}");
+        assert!(stderr(&output).contains("can be written by other users"), "{output:?}");
+        assert!(stderr(&output).contains("chmod go-w"), "{output:?}");
+        let output =
+            daemon.command().args(["serve", "--socket"]).arg(dir.join("second.sock")).output().unwrap();
+        assert!(!output.status.success(), "{output:?}");
+        assert!(stderr(&output).contains("can be written by other users"), "{output:?}");
+    }
+    fs::set_permissions(&dir, Permissions::from_mode(0o700)).unwrap();
+    assert!(daemon.trl(&["run", "echo hi"]).status.success());
+}
+
+#[test]
+fn a_host_that_is_another_users_is_not_adopted() {
+    if !needs::root(WHY) {
+        return;
+    }
+    let mut daemon = Daemon::builder(trl!()).start();
+    let run = fs::read_dir(daemon.home().join("run")).unwrap().next().unwrap().unwrap().path();
+    daemon.kill9();
+    let socket = run.join("hosts/s-0badcafe.sock");
+    let dirs = [
+        daemon.home().parent().unwrap().to_owned(),
+        daemon.home(),
+        daemon.home().join("run"),
+        run.clone(),
+        run.join("hosts"),
+    ];
+    dirs.iter().for_each(|dir| open_to_all(dir));
+    let listener = Listener::at(&socket);
+    for dir in &dirs {
+        fs::set_permissions(dir, Permissions::from_mode(0o700)).unwrap();
+    }
+    daemon.restart();
+    assert_eq!(daemon.connect().ok("session.list", json!({}))["sessions"], json!([]));
+    assert!(daemon.log().contains("user 65534 is at the other end"), "{}", daemon.log());
+    let said = listener.heard();
+    assert!(said.lines().all(|line| line == "heard 0"), "{said}");
+    fs::remove_file(&socket).unwrap();
+}
+
+/// Runs a script with an empty /tmp of its own. `$TRL` is the binary.
+fn with_own_tmp(script: &str) -> Option<Output> {
+    if !needs::root("mount a /tmp of its own") {
+        return None;
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-euc"]);
+    command.arg(format!(
+        "mount -t tmpfs -o mode=1777 none /tmp\nexport HOME=/tmp/a\nmkdir /tmp/a /tmp/b\n{script}"
+    ));
+    command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("TRL", trl!());
+    let output = command.current_dir("/").stdin(Stdio::null()).output().unwrap();
+    if stderr(&output).contains("unshare failed") || stderr(&output).contains("mount: ") {
+        needs::skip("it cannot mount a /tmp of its own here");
+        return None;
+    }
+    Some(output)
+}
+
+#[test]
+fn a_default_directory_that_another_user_made_is_refused() {
+    let Some(output) = with_own_tmp(
+        r#"mkdir -m 777 /tmp/trl-0; chown 65534 /tmp/trl-0
+           if $TRL run 'echo hi'; then echo used; fi
+           if $TRL serve; then echo served; fi
+           find /tmp/trl-0 -mindepth 1"#,
+    ) else {
+        return;
+    };
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{output:?}");
+    assert!(stderr(&output).contains("/tmp/trl-0 belongs to user 65534"), "{output:?}");
+    assert!(stderr(&output).contains("XDG_RUNTIME_DIR or TRL_HOME"), "{output:?}");
+}
+
+#[test]
+fn homes_of_one_user_have_daemons_of_their_own() {
+    let Some(output) = with_own_tmp(
+        r#"$TRL run 'x=of-a; echo "$x"'
+           test -S /tmp/trl-0/trl.sock
+           HOME=/tmp/b $TRL run 'echo "${x-none}"; x=of-b'
+           $TRL run 'echo "$x"'
+           HOME=/tmp/b $TRL run 'echo "$x"'
+           HOME=/tmp/b $TRL --socket /tmp/trl-0/trl.sock run 'echo "$x, by name"'
+           $TRL --json ls | grep -c session_id
+           $TRL shutdown
+           HOME=/tmp/b $TRL run 'echo "$x, still"'
+           HOME=/tmp/b $TRL shutdown
+           find /tmp/a/.local /tmp/b/.local -name mail.db -o -name daemon.log | sort"#,
+    ) else {
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let expected = "of-a\nnone\nof-a\nof-b\nof-a, by name\n1\nof-b, still\n";
+    assert!(output.status.success() && said.starts_with(expected), "{output:?}");
+    for home in ["/tmp/a/.local/state/trl/daemon.log", "/tmp/b/.local/state/trl/daemon.log"] {
+        assert!(said.contains(home), "{said}");
+    }
+}

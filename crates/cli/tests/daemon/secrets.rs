@@ -1,0 +1,95 @@
+//! What the commands that a daemon runs can learn of the daemon's secrets.
+
+#![allow(clippy::unwrap_used, reason = "that is how a test fails")]
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+use trl_testkit::{Builder, Daemon, Http, needs, process, trl};
+
+const ADMIN: &str = "token-of-the-admin-0123456789";
+const RUN: &str = "token-that-runs-0123456789abc";
+
+/// A daemon with an admin's token in its environment, one that may only run commands in a file,
+/// and a broker's password in its arguments.
+fn serving(builder: Builder) -> Daemon {
+    let daemon = builder
+        .arg("--http")
+        .arg("127.0.0.1:0")
+        .arg("--tokens")
+        .arg("tokens")
+        .arg("--relay")
+        .arg("nats://someone:password-of-the-broker@127.0.0.1:1")
+        .env("TRL_AUTH_TOKEN", ADMIN)
+        .env("TRL_RELAY_KEY", "path-of-a-secret")
+        .env("OTHER_URL", "scheme://user:word@host")
+        .prepare();
+    let tokens = daemon.work().join("tokens");
+    std::fs::write(&tokens, format!("ci run {RUN}\n")).unwrap();
+    std::fs::set_permissions(&tokens, std::fs::Permissions::from_mode(0o600)).unwrap();
+    daemon
+}
+
+/// What a command prints that is run over HTTP by whoever may only run.
+fn run(daemon: &Daemon, command: &str) -> String {
+    let http = Http { token: RUN.to_owned(), ..daemon.http() };
+    let ran = http.ok("exec.run", json!({"session_id": "x", "command": command}));
+    format!("{}{}", ran["stdout"].as_str().unwrap(), ran["stderr"].as_str().unwrap())
+}
+
+#[test]
+fn neither_environment_nor_arguments_of_the_daemon_tell_its_secrets() {
+    let daemon = serving(Daemon::builder(trl!())).started();
+    let http = Http { token: RUN.to_owned(), ..daemon.http() };
+    http.ok("session.create", json!({"name": "x", "shell": "bash"}));
+    assert_eq!(http.call("system.shutdown", json!({})).status, 403);
+    let pid = daemon.pid();
+    let seen =
+        run(&daemon, &format!("cat /proc/{pid}/environ /proc/{pid}/cmdline | tr '\\0' '\\n'; env; set"));
+    assert!(seen.contains("nats://**") && seen.contains("OTHER_URL=scheme://user:word@host"), "{seen}");
+    for secret in [ADMIN, RUN, "password-of-the-broker", "path-of-a-secret"] {
+        assert!(!seen.contains(secret), "{seen}");
+    }
+    // Nor do the processes in between.
+    let everyone = daemon.processes();
+    assert!(everyone.len() > 2, "{everyone:?}");
+    for pid in everyone {
+        let environment = process::environment(pid);
+        assert!(!environment.iter().any(|entry| entry.ends_with(ADMIN.as_bytes())), "{pid}");
+    }
+    // The daemon itself still knows them.
+    let admin = Http { token: ADMIN.to_owned(), ..daemon.http() };
+    assert_eq!(admin.call("system.ping", json!({})).status, 200);
+}
+
+#[test]
+fn a_command_of_the_same_user_cannot_look_into_the_daemon() {
+    if !needs::root("start a daemon as another user") {
+        return;
+    }
+    let launcher = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let program = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(program.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    // Where the binary is built, others may not go.
+    let copy = program.path().join("trl");
+    std::fs::copy(trl!(), &copy).unwrap();
+    let daemon = serving(Daemon::builder(&copy).launched_by(&launcher));
+    chown_all(daemon.home().parent().unwrap());
+    let daemon = daemon.started();
+    let http = Http { token: RUN.to_owned(), ..daemon.http() };
+    http.ok("session.create", json!({"name": "x", "shell": "bash"}));
+    let pid = daemon.pid();
+    assert_eq!(run(&daemon, "id -u").trim(), "65534");
+    for what in ["environ", "mem", "maps", "fd/", "cwd/", "auxv"] {
+        let seen = run(&daemon, &format!("head -c 1 /proc/{pid}/{what} | wc -c; ls /proc/{pid}/{what}/"));
+        assert!(seen.contains("Permission denied") && seen.contains('0'), "{what}: {seen}");
+    }
+    // What it starts is not closed: sessions need their own /proc.
+    assert!(run(&daemon, "head -c 1 /proc/$$/environ | wc -c").contains('1'));
+}
+
+fn chown_all(path: &Path) {
+    assert!(Command::new("chown").args(["-R", "65534:65534"]).arg(path).status().unwrap().success());
+}
