@@ -43,7 +43,7 @@ fn every_param_and_every_event_is_described() {
 
 #[test]
 fn files_that_are_named_are_there() {
-    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
+    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"] {
         let text = paper(name);
         let words = text.split(|c: char| c.is_whitespace() || "`()|,;".contains(c));
         let paths = words.map(|word| word.trim_end_matches([':', '.'])).filter(|word| {
@@ -51,6 +51,33 @@ fn files_that_are_named_are_there() {
         });
         for path in paths {
             assert!(Path::new(ROOT).join(path).exists(), "{name} names {path}, which is not there");
+        }
+    }
+}
+
+/// A promise without its test is no promise: every test file that `docs/security.md` names is there.
+#[test]
+fn every_promise_of_security_names_tests_that_are_there() {
+    let text = paper("docs/security.md");
+    let promises = text.split("## What is promised").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let rows: Vec<&str> =
+        promises.unwrap().lines().filter(|line| line.starts_with("| ") && !line.contains("---")).collect();
+    assert!(rows.len() > 20, "{rows:#?}");
+    for row in rows.iter().filter(|row| !row.starts_with("| Promise")) {
+        let tests = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        let files: Vec<&str> =
+            tests.split('`').skip(1).step_by(2).filter(|name| name.ends_with(".rs")).collect();
+        assert!(!files.is_empty(), "no test shows this: {row}");
+        for file in files {
+            let path = if file.starts_with("crates/") {
+                file.to_owned()
+            } else {
+                format!("crates/cli/tests/{file}")
+            };
+            assert!(
+                Path::new(ROOT).join(&path).exists(),
+                "docs/security.md names {path}, which is not there"
+            );
         }
     }
 }

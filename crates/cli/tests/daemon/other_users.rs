@@ -232,6 +232,26 @@ fn a_host_that_is_another_users_is_not_adopted() {
     fs::remove_file(&socket).unwrap();
 }
 
+#[test]
+fn tokens_and_state_of_another_user_are_not_used() {
+    if !needs::root(WHY) {
+        return;
+    }
+    let daemon = Daemon::builder(trl!()).prepare();
+    let (tokens, state) = (daemon.work().join("tokens"), daemon.work().join("state"));
+    fs::write(&tokens, "them admin a-token-that-they-know-0123456789\n").unwrap();
+    fs::set_permissions(&tokens, Permissions::from_mode(0o600)).unwrap();
+    fs::create_dir(&state).unwrap();
+    for path in [&tokens, &state] {
+        chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    for args in [&["--http", "127.0.0.1:0", "--tokens", "tokens"][..], &["--state-dir", "state"]] {
+        let output = daemon.command().arg("serve").args(args).output().unwrap();
+        assert!(!output.status.success(), "{args:?}");
+        assert!(stderr(&output).contains("belongs to user 65534"), "{output:?}");
+    }
+}
+
 /// Runs a script with an empty /tmp of its own. `$TRL` is the binary.
 fn with_own_tmp(script: &str) -> Option<Output> {
     if !needs::root("mount a /tmp of its own") {
