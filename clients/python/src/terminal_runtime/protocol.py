@@ -5,6 +5,7 @@ Generated from docs/contract/protocol.json by clients/generate; do not edit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -1230,6 +1231,10 @@ class Matched(Shown):
 
 @dataclass(slots=True, kw_only=True)
 class MatchedLog(Shown):
+    #: Where in the stream it ends.
+    end_offset: int
+    #: Which of several patterns it is.
+    index: int
     #: Where in the stream it begins.
     offset: int
     stream: Stream
@@ -1238,6 +1243,8 @@ class MatchedLog(Shown):
     @classmethod
     def decode(cls, data: dict[str, Any]) -> Self:
         return cls(
+            end_offset=data["end_offset"],
+            index=data["index"],
             offset=data["offset"],
             stream=data["stream"],
             text=data["text"],
@@ -1722,13 +1729,14 @@ class WaitingEvent(Shown):
         )
 
 
-class _LogUntilParamRequired(TypedDict):
+class LogUntilParam(TypedDict, total=False):
+    #: Matches begin here or later, counted in bytes of each stream.
+    from_offset: int
     #: A text, or with `regex` an expression whose `^` and `$` are ends of lines.
-    pattern: str
-
-
-
-class LogUntilParam(_LogUntilParamRequired, total=False):
+    pattern: str | None
+    #: Several instead of `pattern`. The match that begins first counts; `index` says which
+    #: one it is.
+    patterns: Sequence[str]
     regex: bool
     #: Only in this stream; default: in both.
     stream: Stream | None

@@ -57,7 +57,13 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
 }
 
 fn until(args: &Args) -> Until {
-    let log = |pattern: &String, regex| LogUntil { pattern: pattern.clone(), regex, stream: None };
+    let log = |pattern: &String, regex| LogUntil {
+        pattern: Some(pattern.clone()),
+        patterns: Vec::new(),
+        regex,
+        stream: None,
+        from_offset: 0,
+    };
     let port = args.port.as_ref().map(|(host, port)| PortUntil {
         port: *port,
         host: host.clone(),

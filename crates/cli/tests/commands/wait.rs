@@ -57,7 +57,7 @@ fn for_something_in_its_output(shell: Shell) {
     let waited = wait(&mut session, &exec_id, json!({"until": {"log": {"pattern": "ready"}}}));
     assert_eq!(
         waited["matched"],
-        json!({"log": {"stream": "stdout", "offset": 0, "text": "ready"}}),
+        json!({"log": {"stream": "stdout", "offset": 0, "end_offset": 5, "index": 0, "text": "ready"}}),
         "{waited}"
     );
     assert_eq!(waited["state"], "running");
@@ -65,13 +65,19 @@ fn for_something_in_its_output(shell: Shell) {
     let waited = wait(&mut session, &exec_id, until);
     assert_eq!(
         waited["matched"],
-        json!({"log": {"stream": "stderr", "offset": 0, "text": "port 8080"}}),
+        json!({"log": {"stream": "stderr", "offset": 0, "end_offset": 9, "index": 0, "text": "port 8080"}}),
         "{waited}"
     );
     // Already printed, and only in the other stream.
     wait(&mut session, &exec_id, json!({"until": {"log": {"pattern": "now"}}}));
     let other = json!({"timeout_s": 0.1, "until": {"log": {"pattern": "now", "stream": "stderr"}}});
     fails(&mut session, &exec_id, other, "WAIT_TIMEOUT");
+    // The first of several, and only from an offset on.
+    let several = json!({"until": {"log": {"patterns": ["never", "now", "rea"], "from_offset": 5}}});
+    let matched = &wait(&mut session, &exec_id, several)["matched"]["log"];
+    assert_eq!((&matched["index"], &matched["offset"]), (&json!(1), &json!(6)), "{matched}");
+    let later = json!({"timeout_s": 0.1, "until": {"log": {"pattern": "now", "from_offset": 7}}});
+    fails(&mut session, &exec_id, later, "WAIT_TIMEOUT");
     let request = session
         .connection
         .begin("exec.wait", json!({"exec_id": exec_id, "until": {"log": {"pattern": "never"}}}));
@@ -126,6 +132,10 @@ fn a_wait_ends_with_its_session_and_what_makes_no_sense_is_refused(shell: Shell)
     let exec_id = session.start(json!({"command": "sleep 1000"}));
     for until in [
         json!({"log": {"pattern": ""}}),
+        json!({"log": {}}),
+        json!({"log": {"patterns": []}}),
+        json!({"log": {"patterns": ["a", ""]}}),
+        json!({"log": {"pattern": "a", "patterns": ["b"]}}),
         json!({"log": {"pattern": "(", "regex": true}}),
         json!({"port": {"port": 0}}),
         json!({"port": {"port": 70000}}),

@@ -44,12 +44,19 @@ pub enum Exit {
 #[serde(deny_unknown_fields)]
 pub struct LogUntil {
     /// A text, or with `regex` an expression whose `^` and `$` are ends of lines.
-    pub pattern: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+    /// Several instead of `pattern`. The match that begins first counts; `index` says which one it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patterns: Vec<String>,
     #[serde(default)]
     pub regex: bool,
     /// Only in this stream; default: in both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<Stream>,
+    /// Matches begin here or later, counted in bytes of each stream.
+    #[serde(default)]
+    pub from_offset: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -81,6 +88,12 @@ pub enum Matched {
         stream: Stream,
         /// Where in the stream it begins.
         offset: u64,
+        /// Where in the stream it ends.
+        #[serde(default)]
+        end_offset: u64,
+        /// Which of several patterns it is.
+        #[serde(default)]
+        index: u64,
         text: String,
     },
     Port {

@@ -28,6 +28,8 @@ pub(super) struct Search {
     /// A text is found or not; an expression may match more when more has come.
     may_grow: bool,
     only: Option<Stream>,
+    /// Matches begin here or later.
+    from: u64,
     seen: [Seen; 2],
 }
 
@@ -42,24 +44,32 @@ struct Seen {
 /// A match, and whether it could still become longer or turn out not to be one.
 #[derive(Debug, PartialEq)]
 struct Hit {
+    index: u64,
     offset: u64,
+    end_offset: u64,
     text: String,
     at_end: bool,
 }
 
 impl Search {
-    pub(super) fn new(log: &LogUntil) -> Result<Search, String> {
+    pub(super) fn new(log: &LogUntil, patterns: &[String]) -> Result<Search, String> {
         let built = if log.regex {
             let syntax = syntax::Config::new().utf8(false).multi_line(true);
-            Regex::builder().configure(Regex::config().utf8_empty(false)).syntax(syntax).build(&log.pattern)
+            Regex::builder().configure(Regex::config().utf8_empty(false)).syntax(syntax).build_many(patterns)
         } else {
-            Regex::new(&escape(&log.pattern))
+            Regex::new_many(&patterns.iter().map(|text| escape(text)).collect::<Vec<_>>())
         };
         let pattern = built.map_err(|error| {
             let why = error.syntax_error().map_or_else(|| error.to_string(), ToString::to_string);
             format!("no regular expression: {why}")
         })?;
-        Ok(Search { pattern, may_grow: log.regex, only: log.stream, seen: Default::default() })
+        let from = log.from_offset;
+        Ok(Search { pattern, may_grow: log.regex, only: log.stream, from, seen: Default::default() })
+    }
+
+    /// Where reading begins: one byte earlier, which says whether a line begins at `from`.
+    fn begin(&self) -> u64 {
+        self.from.saturating_sub(1)
     }
 
     /// Takes more of a stream in. After a gap nothing goes on.
@@ -86,11 +96,18 @@ impl Search {
         if !is_over {
             haystack.push(0);
         }
-        let found = self.pattern.search(&Input::new(&haystack).span(0..end).anchored(Anchored::No))?;
+        let begin = usize::try_from(self.from.saturating_sub(seen.offset)).unwrap_or(end).min(end);
+        let found = self.pattern.search(&Input::new(&haystack).span(begin..end).anchored(Anchored::No))?;
         let text = &haystack[found.range()];
         let told = String::from_utf8_lossy(&text[..text.len().min(TOLD)]).into_owned();
         let at_end = self.may_grow && !is_over && found.end() == end;
-        Some(Hit { offset: seen.offset + found.start() as u64, text: told, at_end })
+        Some(Hit {
+            index: found.pattern().as_u64(),
+            offset: seen.offset + found.start() as u64,
+            end_offset: seen.offset + found.end() as u64,
+            text: told,
+            at_end,
+        })
     }
 
     fn any(&self, is_over: bool) -> Option<(Stream, Hit)> {
@@ -101,7 +118,8 @@ impl Search {
 fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for character in text.chars() {
-        if character.is_ascii_punctuation() {
+        // Not all punctuation: `\<` and `\>` would be the ends of a word.
+        if r"\.+*?()|[]{}^$#&-~".contains(character) {
             escaped.push('\\');
         }
         escaped.push(character);
@@ -109,9 +127,10 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// From the first byte that is kept on, so what was printed before counts too.
+/// From the first byte that is asked for and kept, so what was printed before counts too.
 pub(super) async fn wait(session: &Session, exec: u64, mut search: Search) -> Result<Came, Fault> {
-    let attach = |req| ToHost::Attach { req, exec, stdout_offset: 0, stderr_offset: 0 };
+    let begin = search.begin();
+    let attach = |req| ToHost::Attach { req, exec, stdout_offset: begin, stderr_offset: begin };
     let mut flow = session.link.flow(attach).await?;
     let mut candidate: Option<(Stream, Hit)> = None;
     loop {
@@ -143,7 +162,7 @@ pub(super) async fn wait(session: &Session, exec: u64, mut search: Search) -> Re
 /// In what a lost session has left.
 pub(super) fn look(lost: &LostSession, exec: u64, mut search: Search) -> Result<Came, Fault> {
     for stream in Stream::BOTH {
-        let mut offset = 0;
+        let mut offset = search.begin();
         loop {
             let range = lost.range(exec, stream, offset, WINDOW as u64)?;
             if range.bytes.is_empty() {
@@ -160,15 +179,20 @@ pub(super) fn look(lost: &LostSession, exec: u64, mut search: Search) -> Result<
 }
 
 fn came((stream, hit): (Stream, Hit)) -> Result<Came, Fault> {
-    Ok(Came::Matched(Matched::Log { stream, offset: hit.offset, text: hit.text }))
+    let Hit { index, offset, end_offset, text, at_end: _ } = hit;
+    Ok(Came::Matched(Matched::Log { stream, offset, end_offset, index, text }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn until(regex: bool, stream: Option<Stream>, from_offset: u64) -> LogUntil {
+        LogUntil { pattern: None, patterns: Vec::new(), regex, stream, from_offset }
+    }
+
     fn search(pattern: &str, regex: bool) -> Search {
-        Search::new(&LogUntil { pattern: pattern.into(), regex, stream: None }).unwrap()
+        Search::new(&until(regex, None, 0), &[pattern.to_owned()]).unwrap()
     }
 
     /// The first match while the pieces come, then at the end.
@@ -192,6 +216,7 @@ mod tests {
         assert_eq!(found("ready", false, &["already\n"]), hit(0, 2, "ready"));
         assert_eq!(found("a.c", false, &["abc a.c"]), hit(0, 4, "a.c"));
         assert_eq!(found("[x]*\\d", false, &["[x]*\\d"]), hit(0, 0, "[x]*\\d"));
+        assert_eq!(found(">>> <a-b> #&~", false, &["x >>> <a-b> #&~"]), hit(0, 2, ">>> <a-b> #&~"));
         assert_eq!(found("€ é", false, &["1 € ", "é"]), hit(1, 2, "€ é"));
         assert_eq!(found("port \\d+", true, &["port 80", "80\n"]), hit(1, 0, "port 8080"));
         assert_eq!(found("port \\d+", true, &["port 80", "80"]), hit(2, 0, "port 8080"));
@@ -200,6 +225,25 @@ mod tests {
         assert_eq!(found("one\ntwo", true, &["one\n", "two\n"]), hit(1, 0, "one\ntwo"));
         assert_eq!(found("(?i)LISTENING", true, &["now listening on\n"]), hit(0, 4, "listening"));
         assert_eq!(found("never", false, &["nev", " er"]), None);
+    }
+
+    #[test]
+    fn the_first_of_several_patterns_is_told_from_an_offset_on() {
+        let patterns = ["b+$".to_owned(), "^a".to_owned(), "c".to_owned()];
+        let text = b"abb\nab c\n";
+        let from = |offset: u64| {
+            let mut search = Search::new(&until(true, None, offset), &patterns).unwrap();
+            search.push(Stream::Stdout, search.begin(), &text[search.begin() as usize..]);
+            search.any(true).map(|(_, hit)| (hit.index, hit.offset, hit.end_offset))
+        };
+        assert_eq!(from(0), Some((1, 0, 1)));
+        // No line begins in the middle of one.
+        assert_eq!(from(1), Some((0, 1, 3)));
+        assert_eq!(from(2), Some((0, 2, 3)));
+        assert_eq!(from(4), Some((1, 4, 5)));
+        assert_eq!(from(5), Some((2, 7, 8)));
+        assert_eq!(from(8), None);
+        assert_eq!(from(text.len() as u64), None);
     }
 
     #[test]
@@ -216,13 +260,11 @@ mod tests {
 
     #[test]
     fn one_stream_can_be_meant_alone_and_a_bad_expression_is_told() {
-        let log = LogUntil { pattern: "x".into(), regex: false, stream: Some(Stream::Stderr) };
-        let mut search = Search::new(&log).unwrap();
+        let mut search = Search::new(&until(false, Some(Stream::Stderr), 0), &["x".to_owned()]).unwrap();
         search.push(Stream::Stdout, 0, b"x");
         assert_eq!(search.any(true), None);
         search.push(Stream::Stderr, 0, b"x");
         assert!(search.any(true).is_some());
-        let bad = LogUntil { pattern: "(".into(), regex: true, stream: None };
-        assert!(Search::new(&bad).unwrap_err().contains("unclosed"));
+        assert!(Search::new(&until(true, None, 0), &["(".to_owned()]).unwrap_err().contains("unclosed"));
     }
 }

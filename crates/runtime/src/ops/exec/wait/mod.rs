@@ -115,10 +115,15 @@ impl Goal {
     }
 
     fn of_log(log: &LogUntil) -> Result<Goal, Fault> {
-        if log.pattern.is_empty() {
-            return Err(bad("until.log.pattern", "a pattern that is empty is everywhere"));
+        let (field, patterns) = match (&log.pattern, log.patterns.as_slice()) {
+            (Some(pattern), []) => ("until.log.pattern", std::slice::from_ref(pattern)),
+            (None, patterns) if !patterns.is_empty() => ("until.log.patterns", patterns),
+            _ => return Err(bad("until.log", "one of pattern and patterns is expected")),
+        };
+        if patterns.iter().any(String::is_empty) {
+            return Err(bad(field, "a pattern that is empty is everywhere"));
         }
-        let search = log::Search::new(log).map_err(|problem| bad("until.log.pattern", &problem))?;
+        let search = log::Search::new(log, patterns).map_err(|problem| bad(field, &problem))?;
         Ok(Goal::Log(search))
     }
 
