@@ -8,7 +8,17 @@ import threading
 import time
 import unittest
 
-from terminal_runtime import Agent, Client, Command, Output, Session, StartedEvent, WaitingEvent, protocol
+from terminal_runtime import (
+    Agent,
+    Client,
+    Command,
+    DaemonError,
+    Output,
+    Session,
+    StartedEvent,
+    WaitingEvent,
+    protocol,
+)
 from terminal_runtime.errors import (
     CommandFailedError,
     InvalidParamsError,
@@ -208,8 +218,6 @@ class Background(DaemonTest):
 
 class Terminals(DaemonTest):
     def test_a_conversation_with_a_program(self) -> None:
-        if "from_offset" not in protocol.LogUntilParam.__annotations__:
-            self.skipTest("the protocol cannot look from an offset on")
         with Session(client=self.client, shell="bash") as session:
             program = session.start(
                 "python3 -q", tty=True, merge_stderr=True, env={"PYTHON_BASIC_REPL": "1", "TERM": "dumb"}
@@ -265,6 +273,37 @@ class Terminals(DaemonTest):
             view.close()
             session.cancel()
             self.assertIn("shown", seen)
+
+
+class InFiles(DaemonTest):
+    def setUp(self) -> None:
+        if "file.read" not in protocol.METHODS:
+            self.skipTest("the protocol has no files")
+        super().setUp()
+
+    def test_files_of_a_session(self) -> None:
+        with Session(client=self.client, shell="bash", working_dir=str(self.home.work)) as session:
+            files = session.files
+            self.assertEqual(files.write("a/b.txt", "one\ntwo\n", make_parents=True), 8)
+            self.assertEqual(files.read("a/b.txt"), "one\ntwo\n")
+            self.assertEqual(session.run("cat a/b.txt").stdout, "one\ntwo\n")
+            self.assertEqual(files.edit("a/b.txt", "two", "three"), 1)
+            with self.assertRaises(DaemonError) as raised:
+                files.edit("a/b.txt", "missing", "x")
+            self.assertEqual(raised.exception.code, "FILE_CONFLICT")
+            data = bytes(range(256)) * 20_000
+            files.write("big", data, mode=0o600)
+            self.assertEqual(files.read_bytes("big"), data)
+            self.assertEqual((self.home.work / "big").stat().st_mode & 0o777, 0o600)
+            session.run("cd a")
+            self.assertEqual(files.stat("b.txt").kind, "file")
+            session.run("cd ..")
+            self.assertEqual(sorted(entry.kind for entry in files.list()), ["directory", "file"])
+            files.move("big", "small")
+            self.assertEqual((files.exists("big"), files.exists("small")), (False, True))
+            files.make_dir("x/y", parents=True)
+            files.remove("x", recursive=True)
+            self.assertFalse((self.home.work / "x").exists())
 
 
 class Mail(DaemonTest):

@@ -18,7 +18,7 @@ from ._aio._files import AsyncFiles
 from ._aio._session import AsyncSession
 from ._aio._stream import AsyncEventStream
 from ._progress import CommandEvent, Output
-from ._results import LogMatch, RunResult, Screen
+from ._results import FileEntry, LogMatch, RunResult, Screen
 from ._sync._agent import Agent
 from ._sync._client import Client
 from ._sync._command import Command, CommandStream
@@ -45,6 +45,7 @@ __all__ = [
     "CommandStream",
     "DaemonError",
     "EventStream",
+    "FileEntry",
     "Files",
     "GapEvent",
     "LogMatch",

@@ -104,6 +104,35 @@ class LogMatch(Shown):
         return self.text
 
 
+@dataclass(slots=True)
+class FileEntry(Shown):
+    """A file, directory or link, as a session sees it."""
+
+    path: str
+    #: `file`, `directory`, `symlink` or `other`.
+    kind: str
+    bytes: int
+    #: Permissions, as an octal string.
+    mode: str
+    modified_at: str
+    #: Where a symbolic link leads.
+    target: str | None = None
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> FileEntry:
+        return cls(
+            data["path"],
+            data["kind"],
+            data["bytes"],
+            str(data["mode"]),
+            data["modified_at"],
+            data.get("target"),
+        )
+
+    def __str__(self) -> str:
+        return self.path
+
+
 def with_result(error: DaemonError) -> DaemonError:
     """The error, with the command's result if its details have one."""
     details = error.details

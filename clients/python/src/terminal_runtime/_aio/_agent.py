@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import secrets
+import time
 from typing import TYPE_CHECKING, Any
 
 from .._attempts import TRIES
-from .._failures import ConnectionEnded, LostError
+from .._failures import ConnectionEnded, DaemonError, LostError
 from .._wire import Done, Event, request_line
 from ..protocol import (
     AgentSessionsReply,
@@ -14,6 +15,7 @@ from ..protocol import (
     ContactRow,
     MailAwaitReplyReply,
     MailEvent,
+    MailInboxReply,
     MailReplyReply,
     MailSendReply,
     MailStatusReply,
@@ -22,6 +24,7 @@ from ..protocol import (
 )
 from ._client import AsyncClient
 from ._link import AsyncLink
+from ._pipe import AsyncLock
 from ._session import default_client, given
 from ._stream import AsyncEventStream
 
@@ -57,6 +60,9 @@ class AsyncAgent:
         )
         self._presence: AsyncLink | None = None
         self._used: AgentUseReply | None = None
+        #: The inbox is read on the connection that is the presence: where that ends, the wait does too.
+        self._inbox_turn = AsyncLock()
+        self._reading = False
 
     async def __aenter__(self) -> Self:
         await self._token()
@@ -81,7 +87,8 @@ class AsyncAgent:
 
     async def _token(self) -> str:
         """The token that speaks for this agent, over a connection that is there."""
-        if self._used is None or self._presence is None or not self._presence.is_reusable():
+        present = self._presence is not None and (self._reading or self._presence.is_reusable())
+        if self._used is None or not present:
             await self._bind()
         return self._known().token
 
@@ -96,16 +103,16 @@ class AsyncAgent:
                 self._presence.close()
             self._presence = await self.client.open_link(resuming=self._used is not None)
             try:
-                self._used = AgentUseReply.decode(await self._say_who(self._presence))
+                self._used = AgentUseReply.decode(await self._ask(self._presence, "agent.use", self._use))
             except ConnectionEnded:
                 continue
             return
         raise LostError("agent.use")
 
-    async def _say_who(self, link: AsyncLink) -> dict[str, Any]:
-        """`agent.use` on the connection that the agent is then bound to."""
+    async def _ask(self, link: AsyncLink, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """One request on the connection that the agent is bound to."""
         id = self.client.new_id()
-        await link.send(id, "agent.use", request_line(id, "agent.use", self._use), streaming=False)
+        await link.send(id, method, request_line(id, method, params), streaming=False)
         incoming = await link.next()
         while isinstance(incoming, Event):
             incoming = await link.next()
@@ -158,10 +165,35 @@ class AsyncAgent:
         self, *, wait_s: float | None = None, limit: int | None = None, peek: bool = False
     ) -> list[Message]:
         """Takes what waits, waiting up to `wait_s` for the first message. `peek` only looks."""
-        reply = await self.client.mail_inbox(
-            wait_s=wait_s, limit=limit, peek=peek or None, as_=await self._token()
-        )
-        return reply.messages
+        params = given(limit=limit, peek=peek or None)
+        deadline = time.monotonic() + (wait_s or 0.0)
+        async with self._inbox_turn:
+            for _ in range(TRIES):
+                params.update({"as": await self._token(), "wait_s": max(deadline - time.monotonic(), 0.0)})
+                assert self._presence is not None
+                found = await self._read_inbox(self._presence, params)
+                if found is not None:
+                    return found.messages
+        raise LostError("mail.inbox")
+
+    async def _read_inbox(self, link: AsyncLink, params: dict[str, Any]) -> MailInboxReply | None:
+        """None if the connection ended: what was handed out on it is handed out again."""
+        self._reading = True
+        try:
+            return MailInboxReply.decode(await self._ask(link, "mail.inbox", params))
+        except ConnectionEnded:
+            link.close()
+            return None
+        except DaemonError as error:
+            if error.code != "SHUTTING_DOWN" or not self.client.may_come_back:
+                raise
+            await link.closed()
+            return None
+        except BaseException:
+            link.close()
+            raise
+        finally:
+            self._reading = False
 
     async def reply(self, message: Message | str, text: str) -> MailReplyReply:
         """Answers a message of the inbox. The answer goes to the session that asked."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
+from .._failures import DaemonError
+from .._results import FileEntry
+
 if TYPE_CHECKING:
     from ._session import AsyncSession
 
@@ -18,7 +21,7 @@ class AsyncFiles:
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
-    async def _call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    async def _call(self, method: str, **params: Any) -> dict[str, Any]:
         given = {name: value for name, value in params.items() if value is not None}
         return await self._session.client.call(method, {"session_id": await self._session.create(), **given})
 
@@ -29,8 +32,70 @@ class AsyncFiles:
     async def read_bytes(self, path: str) -> bytes:
         found = bytearray()
         while True:
-            params = {"path": path, "offset": len(found), "limit": _PIECE, "encoding": "base64"}
-            reply = await self._call("file.read", params)
-            found += base64.b64decode(reply["base64"])
-            if reply["next_offset"] >= reply["total_bytes"] or not reply["base64"]:
+            reply = await self._call(
+                "file.read", path=path, offset=len(found), limit=_PIECE, encoding="base64"
+            )
+            piece = base64.b64decode(reply["base64"])
+            found += piece
+            if not piece or reply["next_offset"] >= reply["total_bytes"]:
                 return bytes(found)
+
+    async def write(
+        self,
+        path: str,
+        content: str | bytes,
+        *,
+        append: bool = False,
+        mode: int | None = None,
+        make_parents: bool = False,
+        if_sha256: str | None = None,
+    ) -> int:
+        """Replaces a file as a whole: a reader sees the old content or the new one.
+
+        Returns how many bytes were written. `if_sha256` writes only if the file now has this
+        content; else FileConflictError.
+        """
+        is_text = isinstance(content, str)
+        reply = await self._call(
+            "file.write",
+            path=path,
+            content=content if is_text else base64.b64encode(content).decode(),
+            encoding=None if is_text else "base64",
+            append=append or None,
+            mode=None if mode is None else f"{mode:04o}",
+            make_parents=make_parents or None,
+            if_sha256=if_sha256,
+        )
+        return int(reply["bytes"])
+
+    async def edit(self, path: str, old: str, new: str, *, all: bool = False) -> int:
+        """Replaces text that occurs exactly once, or with `all` everywhere. Returns how often."""
+        reply = await self._call("file.edit", path=path, old=old, new=new, all=all or None)
+        return int(reply["replaced"])
+
+    async def list(
+        self, path: str = ".", *, depth: int | None = None, glob: str | None = None
+    ) -> list[FileEntry]:
+        reply = await self._call("file.list", path=path, depth=depth, glob=glob)
+        return [FileEntry.decode(entry) for entry in reply["entries"]]
+
+    async def stat(self, path: str) -> FileEntry:
+        return FileEntry.decode(await self._call("file.stat", path=path))
+
+    async def exists(self, path: str) -> bool:
+        try:
+            await self.stat(path)
+        except DaemonError as error:
+            if error.code == "FILE_NOT_FOUND":
+                return False
+            raise
+        return True
+
+    async def move(self, source: str, target: str, *, overwrite: bool = False) -> None:
+        await self._call("file.move", **{"from": source, "to": target, "overwrite": overwrite or None})
+
+    async def remove(self, path: str, *, recursive: bool = False) -> None:
+        await self._call("file.remove", path=path, recursive=recursive or None)
+
+    async def make_dir(self, path: str, *, parents: bool = False) -> None:
+        await self._call("file.make_dir", path=path, parents=parents or None)

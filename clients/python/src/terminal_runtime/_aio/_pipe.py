@@ -14,6 +14,8 @@ from .._trust import check_peer
 
 T = TypeVar("T")
 
+AsyncLock = asyncio.Lock
+
 #: What ends a wait from outside.
 INTERRUPTS: tuple[type[BaseException], ...] = (asyncio.CancelledError,)
 

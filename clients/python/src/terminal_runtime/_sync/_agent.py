@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import secrets
+import time
 from typing import TYPE_CHECKING, Any
 
 from .._attempts import TRIES
-from .._failures import ConnectionEnded, LostError
+from .._failures import ConnectionEnded, DaemonError, LostError
 from .._wire import Done, Event, request_line
 from ..protocol import (
     AgentSessionsReply,
@@ -15,6 +16,7 @@ from ..protocol import (
     ContactRow,
     MailAwaitReplyReply,
     MailEvent,
+    MailInboxReply,
     MailReplyReply,
     MailSendReply,
     MailStatusReply,
@@ -23,6 +25,7 @@ from ..protocol import (
 )
 from ._client import Client
 from ._link import Link
+from ._pipe import Lock
 from ._session import default_client, given
 from ._stream import EventStream
 
@@ -58,6 +61,9 @@ class Agent:
         )
         self._presence: Link | None = None
         self._used: AgentUseReply | None = None
+        #: The inbox is read on the connection that is the presence: where that ends, the wait does too.
+        self._inbox_turn = Lock()
+        self._reading = False
 
     def __enter__(self) -> Self:
         self._token()
@@ -82,7 +88,8 @@ class Agent:
 
     def _token(self) -> str:
         """The token that speaks for this agent, over a connection that is there."""
-        if self._used is None or self._presence is None or not self._presence.is_reusable():
+        present = self._presence is not None and (self._reading or self._presence.is_reusable())
+        if self._used is None or not present:
             self._bind()
         return self._known().token
 
@@ -97,16 +104,16 @@ class Agent:
                 self._presence.close()
             self._presence = self.client.open_link(resuming=self._used is not None)
             try:
-                self._used = AgentUseReply.decode(self._say_who(self._presence))
+                self._used = AgentUseReply.decode(self._ask(self._presence, "agent.use", self._use))
             except ConnectionEnded:
                 continue
             return
         raise LostError("agent.use")
 
-    def _say_who(self, link: Link) -> dict[str, Any]:
-        """`agent.use` on the connection that the agent is then bound to."""
+    def _ask(self, link: Link, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """One request on the connection that the agent is bound to."""
         id = self.client.new_id()
-        link.send(id, "agent.use", request_line(id, "agent.use", self._use), streaming=False)
+        link.send(id, method, request_line(id, method, params), streaming=False)
         incoming = link.next()
         while isinstance(incoming, Event):
             incoming = link.next()
@@ -159,10 +166,35 @@ class Agent:
         self, *, wait_s: float | None = None, limit: int | None = None, peek: bool = False
     ) -> list[Message]:
         """Takes what waits, waiting up to `wait_s` for the first message. `peek` only looks."""
-        reply = self.client.mail_inbox(
-            wait_s=wait_s, limit=limit, peek=peek or None, as_=self._token()
-        )
-        return reply.messages
+        params = given(limit=limit, peek=peek or None)
+        deadline = time.monotonic() + (wait_s or 0.0)
+        with self._inbox_turn:
+            for _ in range(TRIES):
+                params.update({"as": self._token(), "wait_s": max(deadline - time.monotonic(), 0.0)})
+                assert self._presence is not None
+                found = self._read_inbox(self._presence, params)
+                if found is not None:
+                    return found.messages
+        raise LostError("mail.inbox")
+
+    def _read_inbox(self, link: Link, params: dict[str, Any]) -> MailInboxReply | None:
+        """None if the connection ended: what was handed out on it is handed out again."""
+        self._reading = True
+        try:
+            return MailInboxReply.decode(self._ask(link, "mail.inbox", params))
+        except ConnectionEnded:
+            link.close()
+            return None
+        except DaemonError as error:
+            if error.code != "SHUTTING_DOWN" or not self.client.may_come_back:
+                raise
+            link.closed()
+            return None
+        except BaseException:
+            link.close()
+            raise
+        finally:
+            self._reading = False
 
     def reply(self, message: Message | str, text: str) -> MailReplyReply:
         """Answers a message of the inbox. The answer goes to the session that asked."""

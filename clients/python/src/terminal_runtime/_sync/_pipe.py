@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,8 @@ from .._failures import ConnectionEnded
 from .._trust import check_peer
 
 T = TypeVar("T")
+
+Lock = threading.Lock
 
 #: What ends a wait from outside.
 INTERRUPTS: tuple[type[BaseException], ...] = (KeyboardInterrupt,)
