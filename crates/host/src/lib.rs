@@ -5,35 +5,26 @@
 //! it. Daemons speak to it over the wire of `trl_protocol::wire`: the first one on
 //! its standard input, later ones over its socket.
 //!
-//! Every source (shell, pipes, timer, signals, daemons) becomes one event in one
-//! loop (`event_loop.rs`); one function handles each. There are no threads and no locks.
+//! Every source (shell, pipes, timer, signals, daemons) becomes one event in one loop
+//! (`host/event_loop.rs`). What follows for the shell is decided by a state machine without I/O
+//! (`driver/`), and carried out by the loop. There are no threads and no locks.
 
-mod address;
+mod activity;
 mod awaited;
-mod beside;
-mod engine;
-mod event_loop;
-mod exec;
+mod commands;
+mod driver;
 mod host;
 mod keeper;
-mod kept;
-mod link;
-mod outcome;
-mod repetition;
-mod replacement;
-mod requests;
 mod revival;
-mod settling;
 mod shell;
+mod shell_state;
+mod shutdown;
 mod spare;
-mod stopping;
 mod strays;
-mod streams;
+mod subscribers;
 mod terminal;
 mod timer;
 mod tree;
-mod watchers;
-mod wind_down;
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -43,7 +34,7 @@ use std::process::ExitCode;
 pub fn run() -> ExitCode {
     match start() {
         Ok(()) => ExitCode::SUCCESS,
-        // The daemon has been told, or is gone; there is nobody else to tell.
+        // The daemon has got the fault, or is gone; there is nobody else to tell.
         Err(_) => ExitCode::FAILURE,
     }
 }

@@ -1,6 +1,6 @@
 //! A session outlives its host: what the next host needs is on disk, and is taken up from there.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::Path;
 use std::time::Instant;
@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 use trl_journal::{Caps, Journal, KeptExec, SessionFile, Since, recover};
 use trl_protocol::wire::{Mode, RunSpec, SessionSpec, Stdin};
 
-use crate::exec::{Exec, Input, Phase};
-use crate::host::{Host, timestamp};
+use crate::activity::timestamp;
+use crate::commands::{Exec, Input, Phase};
 use crate::shell::snapshot::Snapshot;
 
-/// What a session's shell was like.
+/// A session's shell as it is described on disk.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct ShellState {
+pub(crate) struct SavedState {
     /// None if it has never printed one.
-    snapshot: Option<Snapshot>,
+    pub(crate) snapshot: Option<Snapshot>,
     #[serde(flatten)]
-    since: Since,
+    pub(crate) since: Since,
 }
 
 /// What a host begins with.
@@ -57,7 +57,7 @@ impl Past {
     }
 
     fn left_in(dir: &Path, caps: Caps) -> io::Result<Past> {
-        let file: SessionFile<ShellState> = SessionFile::read(dir)?;
+        let file: SessionFile<SavedState> = SessionFile::read(dir)?;
         let (journal, kept) = recover::resume(dir, caps)?;
         let cwd = file.info.working_dir;
         let last = kept.keys().next_back().copied().unwrap_or(0);
@@ -119,41 +119,7 @@ fn finished(kept: KeptExec, cwd: &str) -> Exec {
         writes: VecDeque::new(),
         terminal: Vec::new(),
         waiting: None,
-        quiet: None,
+        next_look: None,
         tty: None,
-    }
-}
-
-impl Host {
-    /// The shell has printed its state: what has changed is kept for a host after this one.
-    pub(crate) fn learn_state(&mut self, snapshot: Snapshot) {
-        let newly: BTreeSet<String> =
-            snapshot.too_large.difference(&self.snapshot.too_large).cloned().collect();
-        if let Some(names) = (Snapshot { too_large: newly, ..Snapshot::default() }).lacks() {
-            let note = format!("too large to be kept, a new shell would not have them: {names}");
-            self.shell_note = Some(match self.shell_note.take() {
-                Some(before) => format!("{before}; {note}"),
-                None => note,
-            });
-        }
-        let changed = !self.has_snapshot || self.snapshot != snapshot || self.kept_cwd != self.cwd;
-        self.snapshot = snapshot;
-        self.has_snapshot = true;
-        if changed {
-            self.keep_session();
-        }
-    }
-
-    pub(crate) fn keep_session(&mut self) {
-        if self.ending.is_some() {
-            return;
-        }
-        self.kept_cwd.clone_from(&self.cwd);
-        let snapshot = self.has_snapshot.then(|| self.snapshot.clone());
-        let waiting = self.queue.iter().copied().collect();
-        let state = ShellState { snapshot, since: Since { next_number: self.next_number, waiting } };
-        let file = SessionFile::new(self.spec.clone(), self.info(), state);
-        // On a full disk the last one that could be written stays.
-        file.write(Path::new(&self.spec.state_dir)).ok();
     }
 }

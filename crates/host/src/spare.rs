@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::pipe::PipeFlags;
 
-use crate::shell::Held;
+use crate::shell::MemFile;
 
 /// One for each stream of a command.
 const PIPES: usize = 2;
@@ -14,7 +14,7 @@ const PIPES: usize = 2;
 #[derive(Debug, Default)]
 pub(crate) struct Spare {
     pipes: Vec<(OwnedFd, OwnedFd)>,
-    text: Option<Held>,
+    text: Option<MemFile>,
     litter: Vec<OwnedFd>,
 }
 
@@ -24,10 +24,10 @@ impl Spare {
         self.pipes.pop().map_or_else(output_pipe, Ok)
     }
 
-    pub(crate) fn text(&mut self, text: &[u8]) -> io::Result<Held> {
+    pub(crate) fn text(&mut self, text: &[u8]) -> io::Result<MemFile> {
         match self.text.take() {
             Some(held) => held.fill(text),
-            None => Held::new(text),
+            None => MemFile::new(text),
         }
     }
 
@@ -46,7 +46,7 @@ impl Spare {
             self.pipes.push(pipe);
         }
         if self.text.is_none() {
-            self.text = Held::new(b"").ok();
+            self.text = MemFile::new(b"").ok();
         }
     }
 }

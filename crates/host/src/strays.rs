@@ -1,20 +1,15 @@
-//! What an interrupted shell leaves behind.
+//! Stray processes that an interrupted shell leaves behind.
 //!
-//! bash that is interrupted between starting a program and waiting for it goes back
-//! to its prompt without it: the program runs on, and the next line waits for it.
-//! So what lives beside the command is noted before anything is signalled; what
-//! shows up in its place afterwards is a stray, and ends with the command.
+//! bash that is interrupted between starting a program and waiting for it goes back to its prompt
+//! without the program, which runs on, and the next line waits for it. So the processes below the
+//! shell are listed before anything is signalled. A process that appears afterwards is a stray and
+//! ends with the command.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-use crate::host::Host;
 use crate::tree::{self, Process};
-
-/// A shell that is silent for this long after an interrupt waits for a stray.
-const SILENT: Duration = Duration::from_millis(200);
 
 /// Everything below the shell when a stop began. What is part of the command is
 /// signalled step by step; the others are left alone, if they stay what they were.
@@ -27,13 +22,6 @@ enum Found {
     /// Forked from the shell, and nothing else yet: it may be about to become the
     /// program that the shell would have waited for.
     Fork,
-}
-
-/// A stop whose command is over, until the shell has shown that it goes on.
-#[derive(Debug)]
-pub(crate) struct Aftermath {
-    seen: Seen,
-    pub(crate) next: Instant,
 }
 
 impl Seen {
@@ -85,34 +73,8 @@ fn image(pid: i32) -> Option<Vec<u8>> {
     trl_sys::process::command_line(pid)
 }
 
-impl Host {
-    /// The command is over; its strays may still be on their way.
-    pub(crate) fn watch_aftermath(&mut self, seen: Seen) {
-        self.aftermath = Some(Aftermath { seen, next: Instant::now() + SILENT });
-    }
-
-    /// The shell has gone on by itself.
-    pub(crate) fn close_aftermath(&mut self) {
-        if let (Some(aftermath), Some(shell)) = (self.aftermath.take(), &self.shell) {
-            end(&aftermath.seen.strays(shell.pid));
-        }
-    }
-
-    /// The shell is silent: it waits for what it should have forgotten.
-    pub(crate) fn press_aftermath(&mut self) {
-        let job = self.job(None).processes;
-        match (&mut self.aftermath, &self.shell) {
-            (Some(aftermath), Some(shell)) => {
-                aftermath.next = Instant::now() + SILENT;
-                end(&aftermath.seen.strays(shell.pid));
-                end(&job);
-            }
-            _ => self.aftermath = None,
-        }
-    }
-}
-
-fn end(processes: &[Process]) {
+/// Kills them.
+pub(crate) fn end(processes: &[Process]) {
     for process in processes {
         tree::signal(process, Signal::KILL);
     }

@@ -131,7 +131,7 @@ impl Dialect for Bash {
         &["--norc", "--noprofile", "-c"]
     }
 
-    fn beside(&self, entry: &str) -> String {
+    fn background(&self, entry: &str) -> String {
         // Sourced in one file, an integer whose value cannot be evaluated would end everything.
         match entry.strip_prefix("declare -").and_then(|rest| rest.split_once(' ')) {
             Some((flags, rest)) if flags.contains('i') && self.is_risky(entry) => {

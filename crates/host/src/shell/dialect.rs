@@ -60,10 +60,10 @@ pub trait Dialect: std::fmt::Debug {
     fn restore_line(&self, script: &str) -> String;
     /// Reads what the settle script printed; None if it is not what we asked for.
     fn read_dump(&self, dump: &str) -> Option<Snapshot>;
-    /// Arguments of a shell beside the session's; the last is followed by its text.
+    /// Arguments of the shell of a background command; the last is followed by its text.
     fn background_arguments(&self) -> &'static [&'static str];
     /// A declaration in the one file that such a shell reads first: whatever it is, those after it are read.
-    fn beside(&self, entry: &str) -> String {
+    fn background(&self, entry: &str) -> String {
         self.guard(entry)
     }
     /// A variable that the shell does not let anyone set.

@@ -1,7 +1,7 @@
 //! The living shell as a process: started on a terminal of its own, spoken to over
 //! the control pipe, heard on the status channel.
 //!
-//! Nothing in here decides; [`crate::host`] does. The shell is interactive and a
+//! Nothing in here decides; [`crate::driver`] does. The shell is interactive and a
 //! session leader, so SIGINT to the foreground unwinds it to its prompt with its
 //! state intact.
 
@@ -30,15 +30,13 @@ use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 use trl_protocol::wire::SessionSpec;
 
+use crate::strays::Seen;
 use control::Control;
 use dialect::Dialect;
 use prompt::Heard;
 
 /// Most that is remembered of what the shell says outside commands.
 const STATUS_BYTES: usize = 64 * 1024;
-/// After an interrupt at the prompt the next line runs, or, if a trap for INT has
-/// returned, the line after it.
-const REPEATS: u32 = 2;
 
 #[derive(Debug)]
 pub struct Shell {
@@ -51,8 +49,21 @@ pub struct Shell {
     heard: Vec<u8>,
     /// The count that its last prompt told.
     count: Option<String>,
-    /// How many lines without effect it was told again since the last command.
-    pub repeats: u32,
+    /// The state that it prints now.
+    pub(crate) state_print: Option<StatePrint>,
+    /// The script that it reads now.
+    pub(crate) script: Option<MemFile>,
+    /// After a command was stopped: what was below the shell before. Anything else is a stray.
+    pub(crate) stray_watch: Option<Seen>,
+}
+
+/// A script that prints the shell's state, and where it prints to.
+#[derive(Debug)]
+pub(crate) struct StatePrint {
+    pub(crate) script: MemFile,
+    pub(crate) dump: MemFile,
+    /// The shell may not write files of that size (`ulimit -f`): it would die of trying.
+    pub(crate) mute: bool,
 }
 
 impl Shell {
@@ -91,11 +102,17 @@ impl Shell {
             nonce: nonce()?,
             heard: Vec::new(),
             count: None,
-            repeats: 0,
+            state_print: None,
+            script: None,
+            stray_watch: None,
         };
         let init = shell.dialect.init_line(&shell.nonce);
         shell.control.send(&init)?;
         Ok(shell)
+    }
+
+    pub fn raw_pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
     }
 
     pub fn nonce(&self) -> &str {
@@ -131,11 +148,6 @@ impl Shell {
         self.count =
             heard.report.as_ref().map(|report| report.count.clone()).filter(|count| !count.is_empty());
         heard
-    }
-
-    /// Whether a line that had no effect may have one when it is said again.
-    pub fn may_need_repeats(&self) -> bool {
-        self.dialect.may_run_nothing() && self.repeats < REPEATS
     }
 
     /// Whether its prompt tells how far it has come, as it did the last time.
@@ -196,17 +208,17 @@ fn nonce() -> io::Result<String> {
 
 /// A text that the shell can open by path while the host holds it, without a file.
 #[derive(Debug)]
-pub struct Held {
+pub struct MemFile {
     fd: OwnedFd,
 }
 
-impl Held {
-    pub fn new(text: &[u8]) -> io::Result<Held> {
-        Held { fd: rustix::fs::memfd_create(c"trl", MemfdFlags::CLOEXEC)? }.fill(text)
+impl MemFile {
+    pub fn new(text: &[u8]) -> io::Result<MemFile> {
+        MemFile { fd: rustix::fs::memfd_create(c"trl", MemfdFlags::CLOEXEC)? }.fill(text)
     }
 
     /// Of an empty one.
-    pub fn fill(self, text: &[u8]) -> io::Result<Held> {
+    pub fn fill(self, text: &[u8]) -> io::Result<MemFile> {
         let mut rest = text;
         while !rest.is_empty() {
             let written = rustix::io::write(&self.fd, rest)?;
@@ -216,8 +228,8 @@ impl Held {
     }
 
     /// A script of the engine's, for the shell to read.
-    pub fn script(script: &str) -> io::Result<Held> {
-        Held::new(&text::bytes(script))
+    pub fn script(script: &str) -> io::Result<MemFile> {
+        MemFile::new(&text::bytes(script))
     }
 
     pub fn path(&self) -> String {

@@ -29,7 +29,7 @@ pub struct Snapshot {
     pub exported: BTreeSet<String>,
     /// Never restored, and not missing either.
     pub readonly: BTreeSet<String>,
-    /// Those of the user's own among them, for shells beside this one.
+    /// Those of the user's own among them, for background commands.
     #[serde(default)]
     pub constants: Entries,
     /// Variables that are not kept for their size.
@@ -144,7 +144,7 @@ impl Snapshot {
         Snapshot { variables: env.iter().map(declare).collect(), ..Snapshot::default() }
     }
 
-    /// Variables and functions, for a shell beside the session's that starts with `env`.
+    /// Variables and functions, for the shell of a background command that starts with `env`.
     pub fn definitions(&self, env: &BTreeMap<String, String>, guard: impl Fn(&str) -> String) -> String {
         let unset = env
             .keys()

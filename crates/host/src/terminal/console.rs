@@ -1,61 +1,45 @@
-//! The session as people see it: prompt, commands, output, in one stream of bytes for
+//! The session as a person sees it: prompt, commands and output in one stream of bytes for
 //! everyone who is attached.
 //!
-//! It exists while somebody is there. What happened before is drawn from the journals;
-//! from then on every foreground command shows here, whoever started it. A watcher who
-//! cannot keep up is not waited for: the emulator draws the screen anew when there is
-//! room again. See `docs/decisions/0009-attaching-to-a-session.md`.
+//! It exists while somebody is attached. What happened before is drawn from the journals; from
+//! then on every foreground command shows here, whoever started it. Who is sent what is up to
+//! [`crate::subscribers`]. See `docs/decisions/0009-attaching-to-a-session.md`.
 
 use std::collections::VecDeque;
 
 use rustix::termios::Winsize;
 
 use super::emulator::Emulator;
-use super::line::{Line, erased};
-use crate::link::Links;
-use trl_protocol::exec::Stream;
-use trl_protocol::wire::{FromHost, INITIAL_CREDIT, Released};
+use super::line::{KeyEffect, LineEditor, erased};
+use crate::subscribers::Subscribers;
 
 /// Lines that scroll back when somebody attaches.
 const SCROLLBACK: usize = 1000;
-/// Of what one event carries.
-const PIECE: usize = 64 * 1024;
+/// Bytes that may be typed ahead while a command runs that does not read them.
+const AHEAD: usize = 4096;
 
 #[derive(Debug)]
 pub(crate) struct Console {
-    pub(super) emulator: Emulator,
-    watchers: Vec<Watcher>,
+    emulator: Emulator,
     /// Bytes that were ever shown.
     total: u64,
-    pub(super) line: Line,
+    line: LineEditor,
     /// Rows from the prompt's first to the cursor, while the prompt is drawn.
     below: usize,
     /// Typed while something else ran, for the next prompt.
-    pub(super) ahead: VecDeque<u8>,
-    /// The command that its line was typed for: it is on the screen already.
-    pub(super) typed: Option<u64>,
-    /// Of the last command.
-    pub(super) status: i32,
-}
-
-#[derive(Debug)]
-struct Watcher {
-    link: u64,
-    req: u64,
-    credit: u64,
-    /// Has missed something; sees the screen anew when there is credit.
-    behind: bool,
-    /// Types, and whose window gives the size.
-    writer: bool,
+    ahead: VecDeque<u8>,
+    /// The command that was typed at the prompt: its line is on the screen already.
+    typed: Option<u64>,
+    /// The exit status of the last command.
+    status: i32,
 }
 
 impl Console {
-    pub(super) fn new(size: Winsize) -> Console {
+    pub(crate) fn new(size: Winsize) -> Console {
         Console {
             emulator: Emulator::new(size, SCROLLBACK),
-            watchers: Vec::new(),
             total: 0,
-            line: Line::default(),
+            line: LineEditor::default(),
             below: 0,
             ahead: VecDeque::new(),
             typed: None,
@@ -63,97 +47,105 @@ impl Console {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.watchers.is_empty()
+    pub(crate) fn resize(&mut self, size: Winsize) {
+        self.emulator.resize(size);
     }
 
-    pub(crate) fn has_writer(&self) -> bool {
-        self.watchers.iter().any(|watcher| watcher.writer)
+    /// Bytes that were ever shown.
+    pub(crate) fn shown(&self) -> u64 {
+        self.total
     }
 
-    /// One more, who sees everything from the scrollback on.
-    pub(super) fn add(&mut self, links: &mut Links, link: u64, req: u64, writer: bool) {
-        self.watchers.push(Watcher { link, req, credit: INITIAL_CREDIT, behind: false, writer });
-        let history = self.emulator.redraw_with_scrollback();
-        if let Some(watcher) = self.watchers.last_mut() {
-            for piece in history.chunks(PIECE) {
-                watcher.send(links, self.total, piece);
-            }
-        }
+    pub(crate) fn redraw(&self) -> Vec<u8> {
+        self.emulator.redraw()
+    }
+
+    pub(crate) fn redraw_with_scrollback(&mut self) -> Vec<u8> {
+        self.emulator.redraw_with_scrollback()
+    }
+
+    pub(crate) fn is_at_left(&self) -> bool {
+        self.emulator.is_at_left()
+    }
+
+    pub(crate) fn show(&mut self, subscribers: &mut Subscribers, bytes: &[u8]) {
+        self.emulator.feed(bytes);
+        subscribers.show(self.total, bytes);
+        self.total += bytes.len() as u64;
+    }
+
+    // The line at the prompt.
+
+    /// Takes one byte that was typed. `recall` gives the commands before, the last one by 1.
+    pub(crate) fn type_key(
+        &mut self,
+        key: u8,
+        recall: &dyn Fn(usize) -> Option<String>,
+    ) -> Option<KeyEffect> {
+        self.line.take(key, recall)
     }
 
     /// Draws prompt and line where they were drawn before.
-    pub(super) fn draw_line(&mut self, links: &mut Links, prompt: &str) {
+    pub(crate) fn draw_line(&mut self, subscribers: &mut Subscribers, prompt: &str) {
         let (drawn, below) = self.line.draw(prompt, self.below, self.emulator.cols().into());
-        self.show(links, drawn.as_bytes());
+        self.show(subscribers, drawn.as_bytes());
         self.below = below;
     }
 
-    pub(super) fn line_just_grows(&self, prompt: &str) -> bool {
+    /// Whether a character at the end of the line can just be added to what is drawn.
+    pub(crate) fn line_just_grows(&self, prompt: &str) -> bool {
         self.line.just_grows(prompt, self.emulator.cols().into())
     }
 
-    /// Bytes that take prompt and line away.
-    pub(super) fn erased_line(&self) -> String {
+    /// Bytes that erase prompt and line.
+    pub(crate) fn erased_line(&self) -> String {
         erased(self.below)
     }
 
-    /// Something else stands where they were.
-    pub(super) fn line_is_gone(&mut self) {
+    /// Something else stands where prompt and line were.
+    pub(crate) fn line_is_gone(&mut self) {
         self.below = 0;
     }
 
-    /// Sends the one who types away, with the reason.
-    pub(super) fn release_writer(&mut self, links: &mut Links, reason: Released) {
-        self.watchers.retain(|watcher| {
-            if let (true, Some(link)) = (watcher.writer, links.get_mut(&watcher.link)) {
-                link.send(&FromHost::Released { req: watcher.req, reason });
-            }
-            !watcher.writer
-        });
-    }
+    // Keys typed ahead.
 
-    pub(super) fn forget(&mut self, is_gone: impl Fn(u64, u64) -> bool) {
-        self.watchers.retain(|watcher| !is_gone(watcher.link, watcher.req));
-    }
-
-    pub(super) fn show(&mut self, links: &mut Links, bytes: &[u8]) {
-        self.emulator.feed(bytes);
-        self.total += bytes.len() as u64;
-        for watcher in &mut self.watchers {
-            if watcher.behind || watcher.credit < bytes.len() as u64 {
-                watcher.behind = true;
-            } else {
-                watcher.send(links, self.total - bytes.len() as u64, bytes);
-            }
+    /// Keeps keys for the next prompt, or for the typed command that is about to start.
+    pub(crate) fn type_ahead(&mut self, keys: &[u8]) {
+        if self.ahead.len() + keys.len() <= AHEAD {
+            self.ahead.extend(keys);
         }
     }
 
-    pub(super) fn grant(&mut self, links: &mut Links, link: u64, req: u64, bytes: u64) {
-        let Some(watcher) = self.watchers.iter_mut().find(|w| w.link == link && w.req == req) else { return };
-        watcher.credit = watcher.credit.saturating_add(bytes);
-        if watcher.behind {
-            let screen = self.emulator.redraw();
-            // A screen larger than all credit is sent at once too.
-            if watcher.credit >= (screen.len() as u64).min(INITIAL_CREDIT / 2) {
-                watcher.behind = false;
-                watcher.send(links, self.total, &screen);
-            }
-        }
+    pub(crate) fn take_ahead(&mut self) -> Vec<u8> {
+        self.ahead.drain(..).collect()
     }
-}
 
-impl Watcher {
-    fn send(&mut self, links: &mut Links, offset: u64, bytes: &[u8]) {
-        self.credit = self.credit.saturating_sub(bytes.len() as u64);
-        if let Some(link) = links.get_mut(&self.link) {
-            link.send_data(self.req, Stream::Stdout, offset, bytes);
-        }
+    pub(crate) fn has_ahead(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
+    // Commands.
+
+    pub(crate) fn set_typed(&mut self, exec: u64) {
+        self.typed = Some(exec);
+    }
+
+    /// Whether this command was typed here. True once.
+    pub(crate) fn take_typed(&mut self, exec: u64) -> bool {
+        self.typed.take_if(|typed| *typed == exec).is_some()
+    }
+
+    pub(crate) fn set_status(&mut self, status: i32) {
+        self.status = status;
+    }
+
+    pub(crate) fn status(&self) -> i32 {
+        self.status
     }
 }
 
 /// Text as a terminal wants it: each line begins at the left.
-pub(super) fn for_terminal(text: &[u8]) -> Vec<u8> {
+pub(crate) fn for_terminal(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + text.len() / 16);
     let mut last = 0;
     for byte in text {

@@ -8,12 +8,12 @@
 use unicode_width::UnicodeWidthChar as _;
 
 /// Longest line that is typed by hand; a longer one stops growing.
-pub(super) const LONGEST: usize = 4096;
+pub(crate) const LONGEST: usize = 4096;
 /// Of a sequence that a terminal sends; a longer one is none.
 const LONGEST_SEQUENCE: usize = 1024;
 
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(crate) struct LineEditor {
     text: String,
     /// Where the cursor is, in bytes.
     at: usize,
@@ -25,7 +25,7 @@ pub(super) struct Line {
 
 /// What a key did.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Did {
+pub(crate) enum KeyEffect {
     /// A character more, at the end.
     Append(char),
     /// The line or the place in it is another.
@@ -43,9 +43,9 @@ pub(super) enum Did {
     Leave,
 }
 
-impl Line {
+impl LineEditor {
     /// Takes one byte. `recall` knows the commands before, the last one by 1.
-    pub(super) fn take(&mut self, byte: u8, recall: &dyn Fn(usize) -> Option<String>) -> Option<Did> {
+    pub(crate) fn take(&mut self, byte: u8, recall: &dyn Fn(usize) -> Option<String>) -> Option<KeyEffect> {
         self.begun.push(byte);
         if self.begun[0] == 0x1b {
             return self.escape(recall);
@@ -60,19 +60,19 @@ impl Line {
         self.key(character?, recall)
     }
 
-    fn key(&mut self, key: char, recall: &dyn Fn(usize) -> Option<String>) -> Option<Did> {
+    fn key(&mut self, key: char, recall: &dyn Fn(usize) -> Option<String>) -> Option<KeyEffect> {
         match key {
             '\r' | '\n' => {
                 let at_end = self.at == self.text.len();
-                Some(Did::Enter { text: self.emptied(), at_end })
+                Some(KeyEffect::Enter { text: self.emptied(), at_end })
             }
             '\x03' => {
                 self.emptied();
-                Some(Did::Drop)
+                Some(KeyEffect::Drop)
             }
-            '\x04' if self.text.is_empty() => Some(Did::Leave),
+            '\x04' if self.text.is_empty() => Some(KeyEffect::Leave),
             '\x04' => self.erase(self.at, self.right()),
-            '\x0c' => Some(Did::Clear),
+            '\x0c' => Some(KeyEffect::Clear),
             '\x01' => self.go(0),
             '\x02' => self.go(self.left()),
             '\x05' => self.go(self.text.len()),
@@ -106,26 +106,26 @@ impl Line {
         self.at + self.text[self.at..].chars().next().map_or(0, char::len_utf8)
     }
 
-    fn go(&mut self, to: usize) -> Option<Did> {
+    fn go(&mut self, to: usize) -> Option<KeyEffect> {
         self.at = to;
-        Some(Did::Edit)
+        Some(KeyEffect::Edit)
     }
 
-    fn insert(&mut self, key: char) -> Option<Did> {
+    fn insert(&mut self, key: char) -> Option<KeyEffect> {
         if self.text.len() + key.len_utf8() > LONGEST {
             return None;
         }
         self.text.insert(self.at, key);
         self.at += key.len_utf8();
-        Some(if self.at == self.text.len() { Did::Append(key) } else { Did::Edit })
+        Some(if self.at == self.text.len() { KeyEffect::Append(key) } else { KeyEffect::Edit })
     }
 
-    fn erase(&mut self, from: usize, to: usize) -> Option<Did> {
+    fn erase(&mut self, from: usize, to: usize) -> Option<KeyEffect> {
         self.text.replace_range(from..to, "");
         self.go(from)
     }
 
-    fn walk(&mut self, back: usize, recall: &dyn Fn(usize) -> Option<String>) -> Option<Did> {
+    fn walk(&mut self, back: usize, recall: &dyn Fn(usize) -> Option<String>) -> Option<KeyEffect> {
         self.text = if back == 0 { String::new() } else { recall(back)? };
         self.back = back;
         self.go(self.text.len())
@@ -133,7 +133,7 @@ impl Line {
 
     /// Keys that are sequences; every other sequence is swallowed whole, as what a terminal
     /// answers to a program that is gone.
-    fn escape(&mut self, recall: &dyn Fn(usize) -> Option<String>) -> Option<Did> {
+    fn escape(&mut self, recall: &dyn Fn(usize) -> Option<String>) -> Option<KeyEffect> {
         let is_whole = match self.begun.as_slice() {
             [_] | [_, b'[' | b'O' | b']' | b'P' | b'_' | b'^'] => false,
             [_, b'[' | b'O', .., last] => (0x40..=0x7e).contains(last),
@@ -159,7 +159,7 @@ impl Line {
     }
 
     /// Whether the last character can simply be written behind the others, in their row.
-    pub(super) fn just_grows(&self, prompt: &str, cols: usize) -> bool {
+    pub(crate) fn just_grows(&self, prompt: &str, cols: usize) -> bool {
         let (before, after) =
             (place([prompt, &self.text[..self.left()]], cols), place([prompt, &self.text], cols));
         before.0 == after.0 && before != after
@@ -167,7 +167,7 @@ impl Line {
 
     /// Bytes that draw prompt and line in place of those drawn before, whose cursor is
     /// `below` rows under their first; and how far below it is now.
-    pub(super) fn draw(&self, prompt: &str, below: usize, cols: usize) -> (String, usize) {
+    pub(crate) fn draw(&self, prompt: &str, below: usize, cols: usize) -> (String, usize) {
         let end = place([prompt, &self.text], cols);
         let cursor = place([prompt, &self.text[..self.at]], cols);
         let mut drawn = format!("{}{prompt}{}", erased(below), self.text);
@@ -189,7 +189,7 @@ impl Line {
 }
 
 /// Bytes that take away what was drawn from `below` rows above the cursor on.
-pub(super) fn erased(below: usize) -> String {
+pub(crate) fn erased(below: usize) -> String {
     let up = if below > 0 { format!("\x1b[{below}A") } else { String::new() };
     format!("{up}\r\x1b[0m\x1b[J")
 }
@@ -210,10 +210,10 @@ fn place(texts: [&str; 2], cols: usize) -> (usize, usize) {
 mod tests {
     use super::*;
 
-    fn typed(keys: &str) -> (Line, Vec<Did>) {
+    fn typed(keys: &str) -> (LineEditor, Vec<KeyEffect>) {
         let history = ["second", "first"];
         let recall = |back: usize| history.get(back - 1).map(|text| (*text).to_owned());
-        let mut line = Line::default();
+        let mut line = LineEditor::default();
         let did = keys.bytes().filter_map(|byte| line.take(byte, &recall)).collect();
         (line, did)
     }
@@ -242,16 +242,16 @@ mod tests {
             ("\r", ""),
         ] {
             let (_, mut did) = typed(keys);
-            assert!(matches!(did.pop(), Some(Did::Enter { text, .. }) if text == expected), "{keys:?}");
+            assert!(matches!(did.pop(), Some(KeyEffect::Enter { text, .. }) if text == expected), "{keys:?}");
         }
     }
 
     #[test]
     fn control_keys() {
-        assert_eq!(typed("\x04").1, [Did::Leave]);
-        assert_eq!(typed("a\x0c").1, [Did::Append('a'), Did::Clear]);
+        assert_eq!(typed("\x04").1, [KeyEffect::Leave]);
+        assert_eq!(typed("a\x0c").1, [KeyEffect::Append('a'), KeyEffect::Clear]);
         let (line, did) = typed("a\x03");
-        assert_eq!((line.text.as_str(), did.last()), ("", Some(&Did::Drop)));
+        assert_eq!((line.text.as_str(), did.last()), ("", Some(&KeyEffect::Drop)));
     }
 
     #[test]
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn what_is_drawn_is_what_an_emulator_shows() {
         for cols in [4, 5, 7, 20] {
-            let (mut line, mut below) = (Line::default(), 0);
+            let (mut line, mut below) = (LineEditor::default(), 0);
             let mut emulator = vt100::Parser::new(30.try_into().unwrap(), cols.try_into().unwrap(), 0);
             for key in "echo 日本語 and more\x02\x02x\x01y\x7f\x05\x17\x17z\x06".bytes() {
                 if line.take(key, &|_| None).is_some() {

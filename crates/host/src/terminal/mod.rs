@@ -1,49 +1,70 @@
 //! Commands on a terminal: their screen, what is typed to them, whether they wait.
 //!
-//! A command in the living shell has the shell's own terminal, so that job control,
-//! Ctrl-C and changes of size reach it as they would from a person. A command beside
-//! the shell has a terminal of its own, whose session it leads. Both are read by
-//! [`crate::streams`] into the journal and the emulator; see
+//! A command in the living shell has the shell's own terminal, so that job control, Ctrl-C and
+//! changes of size reach it as they would from a person. A background command has a terminal of
+//! its own, whose session it leads. The host reads both into the journal and the emulator; see
 //! `docs/decisions/0008-one-terminal-per-session.md`.
 
-mod at_prompt;
-mod attached;
 mod console;
 mod emulator;
 mod line;
-mod requests;
 mod typing;
 mod waiting;
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use rustix::termios::{OptionalActions, QueueSelector, Termios, Winsize};
-use trl_protocol::exec::Stream;
 use trl_protocol::wire::{RunSpec, Stdin};
 
-use crate::exec::Exec;
-use crate::host::Host;
-use crate::shell::{Shell, open_terminal, path_of, prompt};
-pub(crate) use attached::Watch;
-pub(crate) use console::Console;
-use emulator::{Emulator, View};
-pub(crate) use waiting::Quiet;
+use crate::commands::Exec;
+use crate::shell::{Shell, open_terminal, path_of};
+pub(crate) use console::{Console, for_terminal};
+pub(crate) use emulator::{Emulator, View};
+pub(crate) use line::{KeyEffect, LONGEST as LONGEST_LINE};
+pub(crate) use waiting::{NextLook, Reading, is_reading, open_line};
 
-/// What is remembered of a terminal's last words, to find a prompt in them.
-const LAST_WORDS: usize = 4096;
-/// More reads than the kernel's buffers of a terminal can fill.
-const READS_AT_END: usize = 256;
-const UNSIZED: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+/// What is remembered of the last that was written to a terminal, to find a prompt in it.
+const LAST_BYTES: usize = 4096;
+/// The size of a terminal that nobody gave one.
+pub(crate) const UNSIZED: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
 /// Under which programs draw; a session that is not for terminals says `dumb`.
 const TERM: &str = "xterm-256color";
+
+/// What the session's terminal is, beyond the shell that has it now.
+#[derive(Debug, Default)]
+pub(crate) struct SharedTerminal {
+    /// The size that was asked for; a new shell's terminal gets it too.
+    size: Option<Winsize>,
+    /// The foreground command that the terminal was last given to.
+    owner: Option<u64>,
+}
+
+impl SharedTerminal {
+    pub(crate) fn size(&self) -> Option<Winsize> {
+        self.size
+    }
+
+    pub(crate) fn set_size(&mut self, size: Winsize) {
+        self.size = Some(size);
+    }
+
+    pub(crate) fn give_to(&mut self, exec: u64) {
+        self.owner = Some(exec);
+    }
+
+    /// The command that has the terminal, or had it last, while `running` has the shell.
+    pub(crate) fn owner(&self, running: Option<u64>) -> Option<u64> {
+        self.owner.filter(|owner| running.is_none_or(|running| running == *owner))
+    }
+}
 
 /// What a command on a terminal has beyond others.
 #[derive(Debug)]
 pub(crate) struct Tty {
     screen: Screen,
-    /// The terminal of a command beside the shell.
+    /// The terminal of a background command.
     own: Option<OwnedFd>,
     /// The program's end of the shell's terminal, for the shell to open.
     program_end: Option<OwnedFd>,
@@ -54,9 +75,35 @@ pub(crate) struct Tty {
 }
 
 #[derive(Debug)]
-enum Screen {
+pub(crate) enum Screen {
     Live(Box<Emulator>),
     Last(View),
+}
+
+/// A terminal that a command has left.
+#[derive(Debug)]
+pub(crate) struct LeftTerminal {
+    program_end: OwnedFd,
+    modes: Option<Termios>,
+    /// What was typed, and the kernel has not taken.
+    pub(crate) untaken: Vec<u8>,
+}
+
+impl LeftTerminal {
+    /// What was typed, and nobody has read.
+    pub(crate) fn unread(&self) -> Vec<u8> {
+        typing::unread(&self.program_end).unwrap_or_default()
+    }
+
+    /// Makes the terminal ready for the next command. `restore_modes`: the command had no time to
+    /// put back what it had changed.
+    pub(crate) fn clean(self, restore_modes: bool) {
+        // What nobody read is not for the next command.
+        rustix::termios::tcflush(&self.program_end, QueueSelector::IFlush).ok();
+        if let (true, Some(modes)) = (restore_modes, self.modes) {
+            rustix::termios::tcsetattr(&self.program_end, OptionalActions::Now, &modes).ok();
+        }
+    }
 }
 
 impl Tty {
@@ -81,13 +128,17 @@ impl Tty {
         Some(Box::new(Tty { screen, own: None, program_end: None, modes: None, pending }))
     }
 
-    /// The master of its terminal.
-    fn master<'a>(&'a self, shell: Option<&'a Shell>) -> Option<BorrowedFd<'a>> {
-        use std::os::fd::AsFd as _;
+    /// The host's end of its terminal.
+    pub(crate) fn master<'a>(&'a self, shell: Option<&'a Shell>) -> Option<BorrowedFd<'a>> {
         match &self.own {
             Some(own) => Some(own.as_fd()),
             None => shell.map(|shell| shell.terminal.as_fd()),
         }
+    }
+
+    /// Whether it is a terminal of the command's own.
+    pub(crate) fn is_own(&self) -> bool {
+        self.own.is_some()
     }
 
     /// Where to wait until more can be typed, if there is more.
@@ -100,18 +151,41 @@ impl Tty {
         self.screen = Screen::Live(Box::new(Emulator::new(size, 0)));
     }
 
-    fn emulator(&mut self) -> Option<&mut Emulator> {
-        match &mut self.screen {
-            Screen::Live(emulator) => Some(emulator),
-            Screen::Last(_) => None,
-        }
+    pub(crate) fn screen(&self) -> &Screen {
+        &self.screen
     }
 
-    fn view(&self) -> View {
+    pub(crate) fn view(&self) -> View {
         match &self.screen {
             Screen::Live(emulator) => emulator.view(),
             Screen::Last(view) => view.clone(),
         }
+    }
+
+    pub(crate) fn resize(&mut self, size: Winsize) {
+        if let Screen::Live(emulator) = &mut self.screen {
+            emulator.resize(size);
+        }
+    }
+
+    /// Draws what the command wrote. Gives the answers to what it asked the terminal.
+    pub(crate) fn draw(&mut self, shell: Option<&Shell>, bytes: &[u8]) -> Vec<u8> {
+        let size = self.master(shell).and_then(|fd| rustix::termios::tcgetwinsize(fd).ok());
+        let Screen::Live(emulator) = &mut self.screen else { return Vec::new() };
+        if let Some(size) = size {
+            // A program may have changed it itself.
+            emulator.resize(size);
+        }
+        emulator.feed(bytes);
+        emulator.take_answers()
+    }
+
+    /// The command is over: its screen stays as it is, the terminal is for the next command.
+    pub(crate) fn leave(&mut self) -> Option<LeftTerminal> {
+        self.screen = Screen::Last(self.view());
+        let untaken: Vec<u8> = std::mem::take(&mut self.pending).into();
+        self.own = None;
+        Some(LeftTerminal { program_end: self.program_end.take()?, modes: self.modes.take(), untaken })
     }
 }
 
@@ -126,7 +200,7 @@ pub(crate) fn enter(exec: &mut Exec, shell: &Shell) -> io::Result<Option<String>
     Ok(Some(path))
 }
 
-/// A terminal of its own for a command beside the shell: the host's end to read, the program's end.
+/// A terminal of its own for a background command: the host's end to read, the program's end.
 pub(crate) fn enter_own(exec: &mut Exec, shell: Option<&Shell>) -> io::Result<Option<(OwnedFd, OwnedFd)>> {
     let Some(tty) = &mut exec.tty else { return Ok(None) };
     let size = shell.and_then(|shell| rustix::termios::tcgetwinsize(&shell.terminal).ok()).unwrap_or(UNSIZED);
@@ -138,123 +212,12 @@ pub(crate) fn enter_own(exec: &mut Exec, shell: Option<&Shell>) -> io::Result<Op
     Ok(Some((master, slave)))
 }
 
-impl Host {
-    /// The foreground command that has the shell's terminal, or had it last.
-    pub(crate) fn on_screen(&self) -> Option<u64> {
-        self.terminal_owner.filter(|owner| self.running_number().is_none_or(|running| running == *owner))
-    }
-
-    /// Whether a command on the shell's terminal must wait for its listener.
-    pub(crate) fn is_terminal_held_back(&self) -> bool {
-        let exec = self.on_screen().and_then(|number| self.execs.get(&number));
-        exec.is_some_and(|exec| self.is_held_back(exec, Stream::Stdout))
-    }
-
-    /// Something was written to the shell's terminal.
-    pub(crate) fn on_terminal(&mut self) {
-        self.read_terminal();
-    }
-
-    /// Everything that is in the shell's terminal now. A read that finds nothing has
-    /// waited for the kernel to bring what was written before it.
-    pub(crate) fn drain_terminal(&mut self) {
-        for _ in 0..READS_AT_END {
-            if !self.read_terminal() {
-                return;
-            }
-        }
-    }
-
-    fn read_terminal(&mut self) -> bool {
-        let Some(shell) = &self.shell else { return false };
-        let mut buffer = [0; 4096];
-        let read = match rustix::io::read(&shell.terminal, &mut buffer) {
-            Ok(read) => read,
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return false,
-            // Hung up: the shell is ending, and its end is an event of its own.
-            Err(_) => 0,
-        };
-        if read == 0 {
-            return false;
-        }
-        let bytes = &buffer[..read];
-        if let Some(owner) = self.on_screen() {
-            self.take_output(owner, Stream::Stdout, bytes);
-        } else {
-            self.show(bytes);
-        }
-        self.note_last_words(bytes);
-        true
-    }
-
-    /// A program that asks at the terminal, past all redirections, or draws there.
-    fn note_last_words(&mut self, bytes: &[u8]) {
-        let nonce = self.shell.as_ref().map(|shell| shell.nonce().to_owned());
-        let Some(exec) = self.running_number().and_then(|number| self.execs.get_mut(&number)) else { return };
-        exec.terminal.extend_from_slice(bytes);
-        let excess = exec.terminal.len().saturating_sub(LAST_WORDS);
-        exec.terminal.drain(..excess);
-        exec.stirs();
-        if let Some(report) = nonce.and_then(|nonce| prompt::listen(&exec.terminal, &nonce).report) {
-            self.on_prompt_at_terminal(report);
-        }
-    }
-
-    /// The terminal's own echo of what is for the prompt: it comes before that, and is no
-    /// command's output.
-    fn show_echo(&mut self) {
-        let mut buffer = [0; 4096];
-        for _ in 0..READS_AT_END {
-            let Some(shell) = &self.shell else { return };
-            match rustix::io::read(&shell.terminal, &mut buffer) {
-                Ok(read) if read > 0 => self.show(&buffer[..read]),
-                _ => return,
-            }
-        }
-    }
-
-    /// What a command wrote to its terminal, before it is in the journal.
-    pub(crate) fn draw(&mut self, number: u64, bytes: &[u8]) {
-        let is_attended = self.is_attended();
-        let Some(exec) = self.execs.get_mut(&number) else { return };
-        exec.stirs();
-        let Some(tty) = &mut exec.tty else { return };
-        let size = tty.master(self.shell.as_ref()).and_then(|fd| rustix::termios::tcgetwinsize(fd).ok());
-        let Some(emulator) = tty.emulator() else { return };
-        if let Some(size) = size {
-            // A program may have changed it itself.
-            emulator.resize(size);
-        }
-        emulator.feed(bytes);
-        let answers = emulator.take_answers();
-        // The terminal of a person who is attached answers itself.
-        if !answers.is_empty() && !is_attended {
-            tty.pending.extend(answers);
-            self.feed(number);
-        }
-    }
-
-    /// The command is over: its screen stays as it is, the terminal is for the next.
-    pub(crate) fn leave_terminal(&mut self, number: u64, was_stopped: bool) {
-        let Some(tty) = self.execs.get_mut(&number).and_then(|exec| exec.tty.as_mut()) else { return };
-        tty.screen = Screen::Last(tty.view());
-        let untaken: Vec<u8> = std::mem::take(&mut tty.pending).into();
-        tty.own = None;
-        let Some(program_end) = tty.program_end.take() else { return };
-        let modes = tty.modes.take();
-        if !was_stopped && self.is_attended() {
-            // A person who types ahead means the prompt.
-            let unread = typing::unread(&program_end).unwrap_or_default();
-            if !unread.is_empty() {
-                self.show_echo();
-            }
-            self.keep_for_prompt(&[unread, untaken].concat());
-        }
-        // What nobody read is not for the next command.
-        rustix::termios::tcflush(&program_end, QueueSelector::IFlush).ok();
-        if let (true, Some(modes)) = (was_stopped, modes) {
-            // It had no time to put back what it had changed.
-            rustix::termios::tcsetattr(&program_end, OptionalActions::Now, &modes).ok();
-        }
+impl Exec {
+    /// Remembers the last that was written to the terminal while this command has the shell.
+    pub(crate) fn remember_terminal(&mut self, bytes: &[u8]) {
+        self.terminal.extend_from_slice(bytes);
+        let excess = self.terminal.len().saturating_sub(LAST_BYTES);
+        self.terminal.drain(..excess);
+        self.mark_activity();
     }
 }

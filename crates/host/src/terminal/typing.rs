@@ -7,8 +7,8 @@ use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios};
 use trl_protocol::fault::{Code, Fault};
 use trl_protocol::limits;
 
-use crate::exec::Exec;
-use crate::host::Host;
+use super::Tty;
+use crate::commands::Exec;
 use crate::shell::Shell;
 
 const CONTROL_D: u8 = 4;
@@ -29,27 +29,28 @@ impl Exec {
             tty.pending.extend(end_of_file(data, modes.as_ref()));
         }
         self.terminal.clear();
-        self.stirs();
+        self.mark_activity();
         Ok(())
     }
 }
 
-impl Host {
-    /// Passes on what was typed, as far as the kernel takes it; false if it is not on a terminal.
-    pub(crate) fn feed_terminal(&mut self, number: u64) -> bool {
-        let Some(exec) = self.execs.get_mut(&number) else { return false };
-        let is_running = exec.running().is_some();
-        let Some(tty) = &mut exec.tty else { return false };
-        while is_running && !tty.pending.is_empty() {
-            let Some(master) = tty.master(self.shell.as_ref()) else { break };
-            match rustix::io::write(master, tty.pending.as_slices().0) {
-                Ok(written) => drop(tty.pending.drain(..written)),
+impl Tty {
+    /// Queues answers of the terminal itself, as if they were typed.
+    pub(crate) fn answer(&mut self, bytes: Vec<u8>) {
+        self.pending.extend(bytes);
+    }
+
+    /// Passes on what was typed, as far as the kernel takes it.
+    pub(crate) fn feed(&mut self, shell: Option<&Shell>) {
+        while !self.pending.is_empty() {
+            let Some(master) = self.master(shell) else { break };
+            match rustix::io::write(master, self.pending.as_slices().0) {
+                Ok(written) => drop(self.pending.drain(..written)),
                 Err(rustix::io::Errno::AGAIN) => break,
                 Err(rustix::io::Errno::INTR) => {}
-                Err(_) => tty.pending.clear(),
+                Err(_) => self.pending.clear(),
             }
         }
-        true
     }
 }
 

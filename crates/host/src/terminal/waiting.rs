@@ -1,9 +1,9 @@
-//! Whether a command waits for input: seen in what its processes sleep in.
+//! Whether a command waits for input, judged by the system call that its processes sleep in.
 //!
-//! There is no event for it, so it is looked at when somebody asks, and a few times
-//! after a command has stirred (started, printed on its terminal, was answered), at
-//! growing distances. What cannot be looked at (a program of another user, such as
-//! `sudo`) is judged by its last words: an open line on the terminal is a prompt.
+//! There is no event for it, so the processes are looked at when somebody asks, and a few times
+//! after a command has shown activity (started, printed on its terminal, got input), at growing
+//! intervals. A process that may not be looked at (a program of another user, such as `sudo`) is
+//! judged by the terminal: an open line there is a prompt.
 
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -11,12 +11,10 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use rustix::fd::BorrowedFd;
-use trl_protocol::exec::Stream;
-use trl_protocol::wire::FromHost;
 
 use super::emulator::View;
-use crate::exec::{Exec, Input};
-use crate::host::Host;
+use crate::commands::{Exec, Input};
+use crate::shell::Shell;
 
 /// The first look comes this long after the last sign of life.
 const FIRST_LOOK: Duration = Duration::from_millis(150);
@@ -24,37 +22,61 @@ const FIRST_LOOK: Duration = Duration::from_millis(150);
 const LOOKS: u32 = 7;
 /// Descriptors of one call that are looked at.
 const MOST_FDS: u64 = 1024;
-/// How much of a stream is searched for a prompt.
-const TAIL: usize = 256;
 
 /// When a silent command is looked at next.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Quiet {
+pub(crate) struct NextLook {
     pub(crate) at: Instant,
     looks: u32,
 }
 
-impl Quiet {
-    fn first() -> Quiet {
-        Quiet { at: Instant::now() + FIRST_LOOK, looks: 0 }
+impl NextLook {
+    fn first() -> NextLook {
+        NextLook { at: Instant::now() + FIRST_LOOK, looks: 0 }
     }
 
-    fn next(self) -> Option<Quiet> {
+    /// The look after this one, if there is another.
+    pub(crate) fn next(self) -> Option<NextLook> {
         let looks = self.looks + 1;
-        (looks < LOOKS).then(|| Quiet { at: Instant::now() + FIRST_LOOK * 2u32.pow(looks), looks })
+        (looks < LOOKS).then(|| NextLook { at: Instant::now() + FIRST_LOOK * 2u32.pow(looks), looks })
     }
 }
 
 impl Exec {
-    /// It has shown a sign of life: whether it waits is open again.
-    pub(crate) fn stirs(&mut self) {
+    /// It has shown a sign of life, so whether it waits for input is open again.
+    pub(crate) fn mark_activity(&mut self) {
         self.waiting = None;
-        self.quiet = Some(Quiet::first());
+        self.next_look = Some(NextLook::first());
+    }
+
+    /// The open line on its terminal.
+    pub(crate) fn shown_prompt(&self) -> String {
+        match &self.tty {
+            Some(tty) => {
+                let View { lines, cursor, .. } = tty.view();
+                lines.get(usize::from(cursor.row)).map(|line| line.trim().to_owned()).unwrap_or_default()
+            }
+            None => open_line(&self.terminal),
+        }
+    }
+
+    /// Where its input comes from.
+    pub(crate) fn input_sources(&self, shell: Option<&Shell>) -> InputSources {
+        let in_shell = self.running().is_some_and(|running| running.background.is_none());
+        let master = match &self.tty {
+            Some(tty) => tty.master(shell),
+            None => shell.filter(|_| in_shell).map(|shell| shell.terminal.as_fd()),
+        };
+        let pipe = match &self.input {
+            Input::Open { write: Some(write), .. } => rustix::fs::fstat(write).ok(),
+            Input::Open { .. } | Input::Empty | Input::Whole(_) | Input::Closed => None,
+        };
+        InputSources { terminal: master.and_then(device), pipe: pipe.map(|stat| (stat.st_dev, stat.st_ino)) }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reading {
+pub(crate) enum Reading {
     Yes,
     No,
     /// It may not be looked at.
@@ -63,102 +85,15 @@ enum Reading {
 
 /// Where a command's input comes from.
 #[derive(Debug, Default)]
-struct Sources {
+pub(crate) struct InputSources {
     /// The terminal's device.
     terminal: Option<u64>,
     /// Device and inode of the pipe that `exec.write` fills.
     pipe: Option<(u64, u64)>,
 }
 
-impl Host {
-    /// Commands whose time to be looked at has come.
-    pub(crate) fn on_quiet(&mut self, now: Instant) {
-        let due = |exec: &Exec| exec.running().is_some() && exec.quiet.is_some_and(|quiet| quiet.at <= now);
-        let numbers: Vec<u64> =
-            self.active_execs().filter(|(_, exec)| due(exec)).map(|(number, _)| number).collect();
-        for number in numbers {
-            self.look_for_waiting(number);
-            let Some(exec) = self.execs.get_mut(&number) else { continue };
-            exec.quiet = if exec.waiting.is_some() { None } else { exec.quiet.and_then(Quiet::next) };
-        }
-    }
-
-    /// Finds out whether a running command waits, and tells those who follow it if that is new.
-    pub(crate) fn look_for_waiting(&mut self, number: u64) {
-        let Some(exec) = self.execs.get(&number) else { return };
-        let Some(running) = exec.running() else { return };
-        let sources = self.sources_of(exec);
-        let mut pids: Vec<i32> = self.job(running.pid).processes.iter().map(|process| process.pid).collect();
-        if let (None, Some(shell)) = (running.pid, &self.shell) {
-            pids.push(shell.pid.as_raw_nonzero().get());
-        }
-        let found = pids.iter().map(|pid| reading(*pid, &sources));
-        let waiting = match found.reduce(either).unwrap_or(Reading::No) {
-            Reading::Yes => Some(self.prompt_of(exec)),
-            Reading::No => None,
-            Reading::Unknown => Some(shown_prompt(exec)).filter(|prompt| !prompt.is_empty()),
-        };
-        let by_pipe = matches!(exec.input, Input::Open { .. });
-        let Some(exec) = self.execs.get_mut(&number) else { return };
-        let is_new = waiting.is_some() && exec.waiting.is_none();
-        exec.waiting = waiting;
-        // Whoever keeps a pipe open knows that it is read; a terminal asks unexpectedly.
-        if let (true, false, Some(prompt)) = (is_new, by_pipe, exec.waiting.clone()) {
-            self.tell_waiting(number, &prompt);
-        }
-    }
-
-    /// As [`Host::look_for_waiting`], for all that run.
-    pub(crate) fn look_for_all_waiting(&mut self) {
-        let numbers: Vec<u64> = self.active.iter().copied().collect();
-        numbers.into_iter().for_each(|number| self.look_for_waiting(number));
-    }
-
-    fn tell_waiting(&mut self, number: u64, prompt: &str) {
-        let listeners: Vec<(u64, u64)> =
-            self.subscriptions.iter().filter(|s| s.exec == number).map(|s| (s.link, s.req)).collect();
-        for (link, req) in listeners {
-            self.send(link, &FromHost::Waiting { req, exec: number, prompt: prompt.to_owned() });
-        }
-    }
-
-    fn sources_of(&self, exec: &Exec) -> Sources {
-        let in_shell = exec.running().is_some_and(|running| running.pid.is_none());
-        let master = match &exec.tty {
-            Some(tty) => tty.master(self.shell.as_ref()),
-            None => self.shell.as_ref().filter(|_| in_shell).map(|shell| shell.terminal.as_fd()),
-        };
-        let pipe = match &exec.input {
-            Input::Open { write: Some(write), .. } => rustix::fs::fstat(write).ok(),
-            Input::Open { .. } | Input::Empty | Input::Whole(_) | Input::Closed => None,
-        };
-        Sources { terminal: master.and_then(device), pipe: pipe.map(|stat| (stat.st_dev, stat.st_ino)) }
-    }
-
-    /// The open line that the command left last: on its terminal, or where `read -p` asks.
-    fn prompt_of(&self, exec: &Exec) -> String {
-        let shown = shown_prompt(exec);
-        if !shown.is_empty() {
-            return shown;
-        }
-        let mut tail = [0; TAIL];
-        let from = exec.journal.total(Stream::Stderr).saturating_sub(TAIL as u64);
-        let (_, read) = self.journal.read(&exec.journal, Stream::Stderr, from, &mut tail);
-        open_line(&tail[..read])
-    }
-}
-
-fn shown_prompt(exec: &Exec) -> String {
-    match &exec.tty {
-        Some(tty) => {
-            let View { lines, cursor, .. } = tty.view();
-            lines.get(usize::from(cursor.row)).map(|line| line.trim().to_owned()).unwrap_or_default()
-        }
-        None => open_line(&exec.terminal),
-    }
-}
-
-fn open_line(bytes: &[u8]) -> String {
+/// The line without an end at which the bytes end.
+pub(crate) fn open_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.rsplit(['\n', '\r']).next().unwrap_or_default().trim().to_owned()
 }
@@ -176,7 +111,12 @@ fn either(a: Reading, b: Reading) -> Reading {
     }
 }
 
-fn reading(pid: i32, sources: &Sources) -> Reading {
+/// Whether one of these processes waits for input from there.
+pub(crate) fn is_reading(pids: &[i32], sources: &InputSources) -> Reading {
+    pids.iter().map(|pid| reading(*pid, sources)).reduce(either).unwrap_or(Reading::No)
+}
+
+fn reading(pid: i32, sources: &InputSources) -> Reading {
     let call = match fs::read_to_string(format!("/proc/{pid}/syscall")) {
         Ok(call) => call,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Reading::Unknown,
@@ -189,7 +129,7 @@ fn reading(pid: i32, sources: &Sources) -> Reading {
     if fds.iter().any(is_source) { Reading::Yes } else { Reading::No }
 }
 
-impl Sources {
+impl InputSources {
     fn hold(&self, file: &fs::Metadata) -> bool {
         // `/dev/tty`, whatever terminal it stands for.
         let controlling = rustix::fs::makedev(5, 0);

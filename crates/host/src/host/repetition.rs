@@ -1,21 +1,22 @@
 //! A command that is sent again runs once.
 //!
-//! A client whose daemon died before it answered cannot know whether its command had
-//! arrived. It sends it again under the same `run_id`; if the first one is here, the
-//! repetition only hears what that one did.
+//! A client whose daemon died before it answered cannot know whether its command had arrived. It
+//! sends it again under the same `run_id`; if the first one is here, the repetition only gets the
+//! answer of that one.
 
 use trl_protocol::fault::Fault;
 use trl_protocol::ids::ExecId;
 use trl_protocol::wire::{FromHost, Mode, RunSpec};
 
-use crate::exec::{Phase, Requester};
-use crate::host::Host;
+use super::Host;
+use super::run::started;
+use crate::commands::Requester;
 
 impl Host {
     /// The command that this one repeats.
-    pub(crate) fn repeated_by(&self, run: &RunSpec) -> Result<Option<u64>, Fault> {
+    pub(super) fn repeated_by(&self, run: &RunSpec) -> Result<Option<u64>, Fault> {
         let Some(id) = &run.run_id else { return Ok(None) };
-        let first = self.execs.values().rev().find(|exec| exec.spec.run_id.as_ref() == Some(id));
+        let first = self.commands.all().rev().find(|exec| exec.spec.run_id.as_ref() == Some(id));
         match first {
             Some(first) if first.spec.command != run.command => {
                 let number = first.number;
@@ -27,13 +28,13 @@ impl Host {
         }
     }
 
-    pub(crate) fn hear_again(
+    pub(super) fn answer_again(
         &mut self,
         requester: Requester,
         number: u64,
         mode: Mode,
     ) -> Result<Option<FromHost>, Fault> {
-        let Some(exec) = self.execs.get_mut(&number).filter(|_| mode != Mode::Stream) else {
+        let Some(exec) = self.commands.get_mut(number).filter(|_| mode != Mode::Stream) else {
             return self.on_attach(requester, number, [0, 0]);
         };
         if mode == Mode::Collect {
@@ -41,8 +42,6 @@ impl Host {
             self.answer(number);
             return Ok(None);
         }
-        let queued = matches!(exec.phase, Phase::Queued { .. });
-        let pid = exec.running().and_then(|running| running.pid).map(|pid| pid as u32);
-        Ok(Some(FromHost::Started { req: requester.req, exec: number, queued, pid }))
+        Ok(Some(started(requester.req, exec)))
     }
 }

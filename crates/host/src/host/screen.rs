@@ -6,20 +6,19 @@ use trl_protocol::fault::Fault;
 use trl_protocol::ids::ExecId;
 use trl_protocol::wire::FromHost;
 
-use super::Tty;
-use super::emulator::View;
-use crate::exec::{Exec, Phase};
-use crate::host::Host;
+use super::Host;
+use crate::commands::{Exec, Phase};
+use crate::terminal::{Tty, View};
 
 impl Host {
-    pub(crate) fn on_resize(
+    pub(super) fn on_resize(
         &mut self,
         req: u64,
         number: u64,
         (rows, cols): (u16, u16),
     ) -> Result<Option<FromHost>, Fault> {
         self.known(number)?;
-        let Some(exec) = self.execs.get_mut(&number) else { return Ok(None) };
+        let Some(exec) = self.commands.get_mut(number) else { return Ok(None) };
         let is_over = matches!(exec.phase, Phase::Finished { .. });
         let tty = exec.tty.as_mut().ok_or_else(no_terminal)?;
         if is_over {
@@ -37,24 +36,18 @@ impl Host {
                 return Err(Fault::internal(format!("the terminal refused its size: {error}")));
             }
         }
-        if tty.own.is_none() {
-            self.terminal_size = Some(size);
+        if !tty.is_own() {
+            self.terminal.set_size(size);
             if let Some(console) = &mut self.console {
-                console.emulator.resize(size);
+                console.resize(size);
             }
         }
-        if let Some(emulator) = tty.emulator() {
-            emulator.resize(size);
-        }
-        exec.stirs();
+        tty.resize(size);
+        exec.mark_activity();
         Ok(Some(FromHost::Resized { req, exec: number }))
     }
 
-    pub(crate) fn on_screen_asked(
-        &mut self,
-        req: u64,
-        number: Option<u64>,
-    ) -> Result<Option<FromHost>, Fault> {
+    pub(super) fn on_screen(&mut self, req: u64, number: Option<u64>) -> Result<Option<FromHost>, Fault> {
         let number = match number {
             Some(number) => number,
             None => self.shown().ok_or_else(|| {
@@ -66,14 +59,14 @@ impl Host {
         let exec = self.known(number)?;
         let tty = exec.tty.as_ref().ok_or_else(no_terminal)?;
         let exec_id = ExecId { session: self.spec.session_id, number };
-        Ok(Some(FromHost::Screen { req, screen: Box::new(told(exec_id, tty, exec)) }))
+        Ok(Some(FromHost::Screen { req, screen: Box::new(screen_of(exec_id, tty, exec)) }))
     }
 
     /// The command whose screen is the session's: the one that runs, else the last.
     fn shown(&self) -> Option<u64> {
-        let on_terminal = || self.execs.iter().rev().filter(|(_, exec)| exec.tty.is_some());
-        let running = on_terminal().find(|(_, exec)| exec.running().is_some());
-        running.or_else(|| on_terminal().next()).map(|(number, _)| *number)
+        let on_terminal = || self.commands.all().rev().filter(|exec| exec.tty.is_some());
+        let running = on_terminal().find(|exec| exec.running().is_some());
+        running.or_else(|| on_terminal().next()).map(|exec| exec.number)
     }
 }
 
@@ -81,7 +74,7 @@ fn no_terminal() -> Fault {
     Fault::invalid("this command is not on a terminal; start it with tty:true")
 }
 
-fn told(exec_id: ExecId, tty: &Tty, exec: &Exec) -> Screen {
+fn screen_of(exec_id: ExecId, tty: &Tty, exec: &Exec) -> Screen {
     let View { rows, cols, cursor, lines, title, alternate } = tty.view();
     Screen { exec_id, rows, cols, cursor, lines, title, alternate, waiting_for_input: exec.waiting.clone() }
 }

@@ -1,48 +1,48 @@
-//! Commands beside the shell: processes of their own that start with the session's
-//! directory, variables and functions, and change nothing of it.
+//! Background commands: processes of their own that start with the session's directory, variables
+//! and functions, and change nothing of it.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use trl_protocol::fault::Fault;
 
-use crate::exec::{Input, Output};
-use crate::host::Host;
+use super::Host;
+use crate::commands::{Input, Output};
 use crate::shell::quote::single;
-use crate::shell::{Held, become_session_leader, default_signals, dialect, text};
+use crate::shell::{MemFile, become_session_leader, default_signals, text};
 use crate::terminal;
 
 /// The kernel takes no argument of more than 128 KiB; a longer text is read from a file.
 const LONGEST_ARGUMENT: usize = 96 * 1024;
 
 impl Host {
-    pub(crate) fn launch_beside(&mut self, number: u64) -> Result<(), Fault> {
-        match self.spawn_beside(number) {
+    /// Starts it. A command that cannot be started is forgotten.
+    pub(super) fn launch_background(&mut self, number: u64) -> Result<(), Fault> {
+        match self.spawn_background(number) {
             Ok(pid) => {
-                self.command_count += 1;
                 self.mark_running(number, Some(pid));
                 self.feed(number);
                 Ok(())
             }
             Err(error) => {
-                if let Some(exec) = self.execs.remove(&number) {
-                    self.subscriptions.retain(|subscription| subscription.exec != number);
-                    self.journal.discard(exec.journal);
-                }
+                self.subscribers.unfollow(number);
+                self.commands.discard(number);
                 Err(Fault::refused_for_now("the command could not be started", &error))
             }
         }
     }
 
-    fn spawn_beside(&mut self, number: u64) -> std::io::Result<i32> {
-        let dialect = dialect::of(self.spec.dialect);
-        let mut prelude = match self.has_snapshot {
-            true => self.snapshot.definitions(&self.spec.env, |entry| dialect.beside(entry)),
-            false => String::new(),
+    fn spawn_background(&mut self, number: u64) -> std::io::Result<i32> {
+        let dialect = self.dialect();
+        let mut prelude = match self.state.known() {
+            Some(snapshot) => snapshot.definitions(&self.spec.env, |entry| dialect.background(entry)),
+            None => String::new(),
         };
-        let Some(exec) = self.execs.get_mut(&number) else { return Err(std::io::ErrorKind::NotFound.into()) };
-        let (stdout, stdout_write) = self.spare.pipe()?;
-        let (stderr, stderr_write) = self.spare.pipe()?;
+        let Some(exec) = self.commands.get_mut(number) else {
+            return Err(std::io::ErrorKind::NotFound.into());
+        };
+        let (stdout, stdout_write) = self.kernel.spare.pipe()?;
+        let (stderr, stderr_write) = self.kernel.spare.pipe()?;
         for write in [&stdout_write, &stderr_write] {
             rustix::io::ioctl_fionbio(write, false)?;
         }
@@ -55,7 +55,7 @@ impl Host {
             }
             Input::Open { read, .. } => read.take().map_or_else(Stdio::null, Stdio::from),
         };
-        let dir = text::os(exec.spec.working_dir.as_deref().unwrap_or(&self.cwd));
+        let dir = text::os(exec.spec.working_dir.as_deref().unwrap_or(self.state.cwd()));
         // Not as arguments: anyone could read these, and values may be secrets.
         for (name, value) in &exec.spec.env {
             prelude.push_str(&dialect.guard(&format!("export {name}={}", single(value))));
@@ -65,7 +65,7 @@ impl Host {
         if !as_argument {
             prelude.push_str(&command);
         }
-        let prelude = Held::script(&prelude)?;
+        let prelude = MemFile::script(&prelude)?;
         let text = format!(". {}\n{}", prelude.path(), if as_argument { &command } else { "" });
         let mut command = Command::new(&self.spec.shell_path);
         command

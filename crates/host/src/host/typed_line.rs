@@ -1,4 +1,4 @@
-//! What people type: to the command that runs, or at the prompt.
+//! What people who are attached type: to the command that runs, or at the prompt.
 
 use rustix::process::Signal;
 use trl_protocol::fault::Fault;
@@ -6,22 +6,19 @@ use trl_protocol::limits::{DEFAULT_JOURNAL_BYTES, MAX_SECONDS};
 use trl_protocol::session::NOBODY_ATTACHED;
 use trl_protocol::wire::{FromHost, Mode, Released, RunSpec, Stdin};
 
-use super::Console;
-use super::line::{Did, LONGEST};
-use crate::exec::Requester;
-use crate::host::Host;
+use super::Host;
+use crate::commands::Requester;
 use crate::shell::text;
+use crate::terminal::{Console, KeyEffect, LONGEST_LINE};
 
-/// Typed while a command runs that does not listen.
-const AHEAD: usize = 4096;
-/// Nobody sent it: what a person types belongs to no request.
+/// What a person types belongs to no request.
 const NOBODY: Requester = Requester { link: 0, req: 0 };
 
 impl Host {
     /// Keys of a person: to the command on the terminal, or to the prompt.
-    pub(crate) fn on_keys(&mut self, req: u64, keys: &[u8]) -> Result<Option<FromHost>, Fault> {
+    pub(super) fn on_keys(&mut self, req: u64, keys: &[u8]) -> Result<Option<FromHost>, Fault> {
         let taken = Ok(Some(FromHost::Taken { req }));
-        let Some(number) = self.running_number() else {
+        let Some(number) = self.driver.foreground() else {
             if self.console.is_none() && !keys.is_empty() {
                 let message = "nobody is attached to this session, so it has no prompt to type at; \
                                attach first, or run the command with exec.run";
@@ -29,7 +26,7 @@ impl Host {
                     Fault::invalid(message).with_details(serde_json::json!({ "reason": NOBODY_ATTACHED }))
                 );
             }
-            if self.queue.is_empty() {
+            if self.commands.queued() == 0 {
                 self.type_at_prompt(keys);
             } else {
                 self.keep_for_prompt(keys);
@@ -37,7 +34,7 @@ impl Host {
             return taken;
         };
         let shell = self.shell.as_ref();
-        let Some(exec) = self.execs.get_mut(&number) else { return taken };
+        let Some(exec) = self.commands.get_mut(number) else { return taken };
         if exec.tty.is_some() {
             exec.type_in(shell, keys, false)?;
             self.feed(number);
@@ -53,40 +50,38 @@ impl Host {
         taken
     }
 
-    /// For the next prompt, or the typed command that is about to start.
-    pub(super) fn keep_for_prompt(&mut self, keys: &[u8]) {
-        if let Some(console) =
-            self.console.as_mut().filter(|console| console.ahead.len() + keys.len() <= AHEAD)
-        {
-            console.ahead.extend(keys);
+    /// Keeps keys for the next prompt, or for the typed command that is about to start.
+    fn keep_for_prompt(&mut self, keys: &[u8]) {
+        if let Some(console) = &mut self.console {
+            console.type_ahead(keys);
         }
     }
 
     /// What was typed while something else ran, now that the prompt is there. Only between
     /// events: it may start a command.
-    pub(crate) fn take_typed_ahead(&mut self) {
-        if self.running_number().is_some() || !self.queue.is_empty() {
+    pub(super) fn take_typed_ahead(&mut self) {
+        if self.driver.foreground().is_some() || self.commands.queued() > 0 {
             return;
         }
-        let Some(console) = self.console.as_mut().filter(|console| !console.ahead.is_empty()) else { return };
-        let ahead: Vec<u8> = console.ahead.drain(..).collect();
+        let Some(console) = self.console.as_mut().filter(|console| console.has_ahead()) else { return };
+        let ahead = console.take_ahead();
         self.type_at_prompt(&ahead);
     }
 
     pub(super) fn prompt_text(&self) -> String {
         let name = self.spec.name.clone().unwrap_or_else(|| self.spec.session_id.to_string());
-        let status = match self.console.as_ref().map_or(0, |console| console.status) {
+        let status = match self.console.as_ref().map_or(0, Console::status) {
             0 => String::new(),
             status => format!(" [{status}]"),
         };
-        format!("{name} {}{status} $ ", text::shown(&self.cwd).replace(char::is_control, "?"))
+        format!("{name} {}{status} $ ", text::shown(self.state.cwd()).replace(char::is_control, "?"))
     }
 
     /// The prompt below what is there, with the line as far as it has come.
     pub(super) fn show_prompt(&mut self) {
         let Some(console) = &mut self.console else { return };
         console.line_is_gone();
-        if !console.emulator.is_at_left() {
+        if !console.is_at_left() {
             self.show(b"\r\n");
         }
         self.draw_line();
@@ -95,40 +90,40 @@ impl Host {
     fn draw_line(&mut self) {
         let prompt = self.prompt_text();
         if let Some(console) = &mut self.console {
-            console.draw_line(&mut self.links, &prompt);
+            console.draw_line(&mut self.subscribers, &prompt);
         }
     }
 
     fn type_at_prompt(&mut self, keys: &[u8]) {
         let mut edited = false;
         for (at, key) in keys.iter().enumerate() {
-            let execs = &self.execs;
+            let commands = &self.commands;
             let recall = |back: usize| {
-                let lines = execs.values().rev().map(|exec| &exec.spec.command);
+                let lines = commands.all().rev().map(|exec| &exec.spec.command);
                 let mut typable =
-                    lines.filter(|line| line.len() <= LONGEST && !line.contains(char::is_control));
+                    lines.filter(|line| line.len() <= LONGEST_LINE && !line.contains(char::is_control));
                 typable.nth(back - 1).cloned()
             };
             let Some(console) = &mut self.console else { return };
-            let did = console.line.take(*key, &recall);
+            let did = console.type_key(*key, &recall);
             match did {
                 None => {}
-                Some(Did::Append(key)) if !edited && self.just_grows() => {
+                Some(KeyEffect::Append(key)) if !edited && self.just_grows() => {
                     self.show(key.encode_utf8(&mut [0; 4]).as_bytes());
                 }
-                Some(Did::Append(_) | Did::Edit) => edited = true,
-                Some(Did::Clear) => {
+                Some(KeyEffect::Append(_) | KeyEffect::Edit) => edited = true,
+                Some(KeyEffect::Clear) => {
                     self.show(b"\x1b[H\x1b[2J");
                     self.show_prompt();
                     edited = false;
                 }
-                Some(Did::Drop) => {
+                Some(KeyEffect::Drop) => {
                     self.show(b"^C\r\n");
                     self.show_prompt();
                     edited = false;
                 }
-                Some(Did::Leave) => return self.release_writer(Released::Left),
-                Some(Did::Enter { text, at_end }) => {
+                Some(KeyEffect::Leave) => return self.release_writer(Released::Left),
+                Some(KeyEffect::Enter { text, at_end }) => {
                     self.end_line(&text, at_end && !edited);
                     edited = false;
                     if !text.trim().is_empty() {
@@ -178,7 +173,7 @@ impl Host {
             run_id: None,
         };
         if let Some(console) = &mut self.console {
-            console.typed = Some(self.next_number);
+            console.set_typed(self.commands.next_number());
         }
         if let Err(fault) = self.on_run(NOBODY, run) {
             self.show(format!("trl: {}\r\n", fault.message).as_bytes());

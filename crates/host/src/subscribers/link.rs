@@ -17,21 +17,21 @@ use trl_protocol::wire::{FromHost, ToHost};
 const KEEP_BYTES: usize = 256 * 1024;
 
 #[derive(Debug)]
-pub struct Link {
+pub(crate) struct Link {
     stream: UnixStream,
     input: Vec<u8>,
     out: Vec<u8>,
     sent: usize,
-    pub greeted: bool,
+    pub(super) greeted: bool,
 }
 
 impl Link {
-    pub fn new(stream: UnixStream) -> Link {
+    pub(crate) fn new(stream: UnixStream) -> Link {
         Link { stream, input: Vec::new(), out: Vec::new(), sent: 0, greeted: false }
     }
 
     /// What has arrived whole, read through `buffer`. `Err`: the connection is over.
-    pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Vec<ToHost>> {
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Vec<ToHost>> {
         match self.stream.read(buffer) {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(read) => {
@@ -67,21 +67,27 @@ impl Link {
         Ok(messages)
     }
 
-    pub fn send(&mut self, message: &FromHost) {
+    /// Answers a daemon's first message.
+    pub(crate) fn greet(&mut self, welcome: &FromHost) {
+        self.greeted = true;
+        self.send(welcome);
+    }
+
+    pub(crate) fn send(&mut self, message: &FromHost) {
         // Our own messages always serialise.
         frame::put_json(&mut self.out, message).ok();
     }
 
-    pub fn send_data(&mut self, req: u64, stream: Stream, offset: u64, bytes: &[u8]) {
+    pub(crate) fn send_data(&mut self, req: u64, stream: Stream, offset: u64, bytes: &[u8]) {
         frame::put_data(&mut self.out, req, stream, offset, bytes);
     }
 
-    pub fn has_output(&self) -> bool {
+    pub(crate) fn has_output(&self) -> bool {
         self.sent < self.out.len()
     }
 
     /// Writes what the kernel takes now. `Err`: the connection is over.
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         while self.sent < self.out.len() {
             match self.stream.write(&self.out[self.sent..]) {
                 Ok(written) => self.sent += written,
@@ -101,7 +107,7 @@ impl Link {
     }
 
     /// Writes everything, waiting for the daemon. Only for a last word.
-    pub fn flush_waiting(&mut self) {
+    pub(crate) fn flush_waiting(&mut self) {
         if self.stream.set_nonblocking(false).is_ok() {
             // A daemon that is gone does not need the last word.
             self.stream.set_write_timeout(Some(std::time::Duration::from_secs(1))).ok();
@@ -126,4 +132,4 @@ fn refusal(json: &[u8], problem: &str) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-pub type Links = BTreeMap<u64, Link>;
+pub(super) type Links = BTreeMap<u64, Link>;

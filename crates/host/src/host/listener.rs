@@ -4,28 +4,35 @@ use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use crate::host::Host;
+use super::Host;
 
 impl Host {
-    /// A daemon is gone. The next one looks for us on disk, whatever was removed there meanwhile.
-    pub(crate) fn be_found(&mut self) {
+    /// A daemon is gone. The next one looks for the socket on disk, which may have been removed.
+    pub(super) fn ensure_listening(&mut self) {
         let path = Path::new(&self.spec.socket);
-        if self.ending.is_some() || self.listener.is_none() || path.symlink_metadata().is_ok() {
+        let is_listening = self.kernel.listener.is_some();
+        if self.shutdown.has_begun() || !is_listening || path.symlink_metadata().is_ok() {
             return;
         }
         if let Some(dir) = path.parent() {
-            // If it cannot be made, it cannot be listened there either.
+            // Without the directory the socket cannot be bound either.
             trl_sys::private::create_dir(dir).ok();
         }
         if let Ok(listener) = listen(&self.spec.socket) {
-            self.listener = Some(listener);
+            self.kernel.listener = Some(listener);
         }
-        self.keep_session();
+        self.save_session();
+    }
+
+    pub(super) fn close_listener(&mut self) {
+        self.kernel.listener = None;
+        // Whoever removed it first did the same.
+        std::fs::remove_file(&self.spec.socket).ok();
     }
 }
 
 /// Binds the socket so that nobody but this user can ever connect.
-pub(crate) fn listen(path: &str) -> io::Result<UnixListener> {
+pub(super) fn listen(path: &str) -> io::Result<UnixListener> {
     let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
     let listener = UnixListener::bind(path);
     rustix::process::umask(before);

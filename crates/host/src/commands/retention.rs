@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use trl_protocol::limits;
 
-use crate::exec::Phase;
-use crate::host::Host;
+use super::{Commands, Phase};
 
 /// Commands that are looked at when there is one too many.
 const AT_ONCE: usize = 16;
 
-impl Host {
-    /// Forgets the oldest finished commands beyond what is kept.
-    pub(crate) fn prune(&mut self) {
+impl Commands {
+    /// Forgets the oldest finished commands beyond what is kept. Those whose output somebody still
+    /// follows stay.
+    pub(crate) fn prune(&mut self, is_followed: impl Fn(u64) -> bool) {
         let (execs, active) = (&self.execs, &mut self.active);
         active.retain(|number| execs.get(number).is_some_and(|exec| !exec.is_over()));
         let mut count = self.execs.len();
-        // Counting bytes is for now and then; counting commands is for every time.
-        let is_inventory = self.command_count.is_multiple_of(16);
+        // Commands are counted every time; adding up bytes takes longer and is done now and then.
+        let is_inventory = self.started.is_multiple_of(16);
         if count <= limits::KEPT_EXECS && !is_inventory {
             return;
         }
@@ -33,8 +33,7 @@ impl Host {
             if !old && count <= limits::KEPT_EXECS && bytes <= limits::KEPT_SESSION_BYTES {
                 break;
             }
-            let followed = self.subscriptions.iter().any(|subscription| subscription.exec == number);
-            if exec.is_over() && !followed && count > 1 {
+            if exec.is_over() && !is_followed(number) && count > 1 {
                 bytes = u64::saturating_sub(bytes, exec.journal.disk_bytes());
                 count -= 1;
                 if let Some(exec) = self.execs.remove(&number) {

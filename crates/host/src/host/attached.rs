@@ -1,82 +1,78 @@
-//! People at the session: who is there, and what they see of its commands.
-
-use std::time::Instant;
+//! People who are attached to the session, and what they see of its commands.
 
 use rustix::termios::Winsize;
 use trl_protocol::exec::Stream;
 use trl_protocol::fault::{Code, Fault};
 use trl_protocol::wire::{FromHost, Released};
 
-use super::console::{Console, for_terminal};
-use super::{Screen, UNSIZED};
-use crate::exec::{Exec, Requester};
-use crate::host::{Host, timestamp};
+use super::Host;
+use crate::commands::{Exec, Requester};
+use crate::terminal::{Console, Screen, UNSIZED, for_terminal};
 
-/// Commands, and bytes of each, that are drawn for the first who comes.
+/// Commands, and bytes of each, that are drawn for the first who attaches.
 const SHOWN_COMMANDS: usize = 30;
 const SHOWN_BYTES: usize = 16 * 1024;
-/// Of a burst on a pipe nobody can read more.
+/// Most that is shown of one burst on a pipe; nobody can read more.
 const BURST: usize = 64 * 1024;
 
 /// How somebody attaches.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Watch {
-    pub(crate) writer: bool,
-    pub(crate) take_over: bool,
-    pub(crate) size: Option<(u16, u16)>,
+pub(super) struct Attachment {
+    pub(super) writer: bool,
+    pub(super) take_over: bool,
+    pub(super) size: Option<(u16, u16)>,
 }
 
 impl Host {
-    pub(crate) fn on_watch(&mut self, who: Requester, watch: Watch) -> Result<Option<FromHost>, Fault> {
-        if watch.writer && self.is_attended() {
-            if !watch.take_over {
+    pub(super) fn on_view(
+        &mut self,
+        who: Requester,
+        attachment: Attachment,
+    ) -> Result<Option<FromHost>, Fault> {
+        let Attachment { writer, take_over, size } = attachment;
+        if writer && self.subscribers.has_writer() {
+            if !take_over {
                 let message = "somebody is attached to this session; take over, or attach read-only";
                 return Err(Fault::new(Code::SessionBusy, message));
             }
-            if let Some(console) = &mut self.console {
-                console.release_writer(&mut self.links, Released::TakenOver);
-            }
+            self.subscribers.release_writer(Released::TakenOver);
         }
-        if let (true, Some((rows, cols))) = (watch.writer, watch.size) {
+        if let (true, Some((rows, cols))) = (writer, size) {
             self.size_terminal(rows, cols);
         }
         if self.console.is_none() {
             self.open_console();
         }
         if let Some(console) = &mut self.console {
-            console.add(&mut self.links, who.link, who.req, watch.writer);
+            let history = console.redraw_with_scrollback();
+            self.subscribers.add_viewer(who, writer, console.shown(), &history);
         }
         Ok(None)
     }
 
-    /// Whether somebody sits here: then the session is in use, whatever runs.
-    pub(crate) fn is_attended(&self) -> bool {
-        self.console.as_ref().is_some_and(Console::has_writer)
-    }
-
-    /// The size of the session's terminal, for all that runs on it and for everyone who watches.
-    pub(crate) fn size_terminal(&mut self, rows: u16, cols: u16) {
+    /// Sets the size of the session's terminal, for all that runs on it and for everyone who looks.
+    pub(super) fn size_terminal(&mut self, rows: u16, cols: u16) {
         let size = Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 };
-        self.terminal_size = Some(size);
+        self.terminal.set_size(size);
         if let Some(shell) = &self.shell {
-            // A shell that is ending gets a successor, which is told then.
+            // If the shell is ending, its successor gets the size.
             rustix::termios::tcsetwinsize(&shell.terminal, size).ok();
         }
         if let Some(console) = &mut self.console {
-            console.emulator.resize(size);
+            console.resize(size);
         }
     }
 
     fn open_console(&mut self) {
-        self.console = Some(Console::new(self.terminal_size.unwrap_or(UNSIZED)));
-        let numbers: Vec<u64> =
-            self.execs.iter().filter(|(_, exec)| !exec.spec.background).map(|(n, _)| *n).collect();
+        self.console = Some(Console::new(self.terminal.size().unwrap_or(UNSIZED)));
+        let foreground = self.commands.all().filter(|exec| !exec.spec.background);
+        let numbers: Vec<u64> = foreground.map(|exec| exec.number).collect();
         let first = numbers.len().saturating_sub(SHOWN_COMMANDS);
         for number in &numbers[first..] {
-            let past = self.execs.get(number).map(|exec| self.remembered(exec)).unwrap_or_default();
+            let past = self.commands.get(*number).map(|exec| self.remembered(exec)).unwrap_or_default();
             self.show(&past);
         }
-        if self.running_number().is_none() {
+        if self.driver.foreground().is_none() {
             self.show_prompt();
         }
     }
@@ -84,7 +80,7 @@ impl Host {
     /// A command as it is still known: its text, and what it printed last.
     fn remembered(&self, exec: &Exec) -> Vec<u8> {
         let mut bytes = self.announcement(exec);
-        match exec.tty.as_ref().map(|tty| &tty.screen) {
+        match exec.tty.as_ref().map(|tty| tty.screen()) {
             Some(Screen::Live(emulator)) => {
                 let view = emulator.view();
                 if !view.alternate {
@@ -100,8 +96,7 @@ impl Host {
             Some(Screen::Last(_)) | None => {
                 for stream in Stream::BOTH {
                     let mut tail = vec![0; SHOWN_BYTES];
-                    let from = exec.journal.total(stream).saturating_sub(SHOWN_BYTES as u64);
-                    let (_, read) = self.journal.read(&exec.journal, stream, from, &mut tail);
+                    let read = self.commands.tail(exec, stream, &mut tail);
                     bytes.extend(for_terminal(&tail[..read]));
                 }
             }
@@ -125,22 +120,22 @@ impl Host {
 
     pub(super) fn show(&mut self, bytes: &[u8]) {
         if let Some(console) = &mut self.console {
-            console.show(&mut self.links, bytes);
+            console.show(&mut self.subscribers, bytes);
         }
     }
 
     /// A foreground command starts.
-    pub(crate) fn show_start(&mut self, number: u64) {
+    pub(super) fn show_start(&mut self, number: u64) {
         let Some(console) = &mut self.console else { return };
-        if console.typed.take_if(|typed| *typed == number).is_some() {
+        if console.take_typed(number) {
             // Its line stands on the screen already, and what was typed since is for it first.
-            let ahead: Vec<u8> = console.ahead.drain(..).collect();
-            if let Some(exec) = self.execs.get_mut(&number) {
+            let ahead = console.take_ahead();
+            if let Some(exec) = self.commands.get_mut(number) {
                 // So little always has room.
                 exec.type_in(self.shell.as_ref(), &ahead, false).ok();
             }
         } else {
-            let line = self.execs.get(&number).map(|exec| self.announcement(exec)).unwrap_or_default();
+            let line = self.commands.get(number).map(|exec| self.announcement(exec)).unwrap_or_default();
             self.show(&line);
         }
         if let Some(console) = &mut self.console {
@@ -149,11 +144,11 @@ impl Host {
     }
 
     /// Something a command printed.
-    pub(crate) fn show_output(&mut self, number: u64, bytes: &[u8]) {
+    pub(super) fn show_output(&mut self, number: u64, bytes: &[u8]) {
         if self.console.is_none() {
             return;
         }
-        match self.execs.get(&number) {
+        match self.commands.get(number) {
             Some(exec) if exec.spec.background => {}
             Some(exec) if exec.tty.is_some() => self.show(bytes),
             Some(_) => {
@@ -165,42 +160,28 @@ impl Host {
     }
 
     /// A foreground command is over.
-    pub(crate) fn show_end(&mut self, number: u64) {
-        let Some(exec) = self.execs.get(&number).filter(|exec| !exec.spec.background) else { return };
+    pub(super) fn show_end(&mut self, number: u64) {
+        let Some(exec) = self.commands.get(number).filter(|exec| !exec.spec.background) else { return };
         let Some(console) = &mut self.console else { return };
-        console.status = exec.outcome().and_then(|outcome| outcome.exit_code).unwrap_or(0);
-        if self.queue.is_empty() {
+        console.set_status(exec.outcome().and_then(|outcome| outcome.exit_code).unwrap_or(0));
+        if self.commands.queued() == 0 {
             self.show_prompt();
         }
     }
 
-    pub(crate) fn forget_watchers(&mut self, is_gone: impl Fn(u64, u64) -> bool) {
-        let was_attended = self.is_attended();
-        if let Some(console) = &mut self.console {
-            console.forget(is_gone);
-            if console.is_empty() {
-                self.console = None;
-            }
+    /// Somebody may have detached. `was_attended`: somebody typed here before.
+    pub(super) fn after_viewers_left(&mut self, was_attended: bool) {
+        if !self.subscribers.has_viewers() {
+            self.console = None;
         }
-        if was_attended && !self.is_attended() {
-            self.last_activity = Instant::now();
-            self.last_activity_at = timestamp();
+        if was_attended && !self.subscribers.has_writer() {
+            self.activity.mark();
         }
     }
 
-    /// The one who types goes; those who look stay.
+    /// The one who types leaves; those who only look stay.
     pub(super) fn release_writer(&mut self, reason: Released) {
-        if let Some(console) = &mut self.console {
-            console.release_writer(&mut self.links, reason);
-        }
-        self.last_activity = Instant::now();
-        self.last_activity_at = timestamp();
-        self.forget_watchers(|_, _| false);
-    }
-
-    pub(crate) fn grant_watcher(&mut self, link: u64, req: u64, bytes: u64) {
-        if let Some(console) = &mut self.console {
-            console.grant(&mut self.links, link, req, bytes);
-        }
+        self.subscribers.release_writer(reason);
+        self.after_viewers_left(true);
     }
 }

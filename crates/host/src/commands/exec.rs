@@ -1,0 +1,235 @@
+//! One command: its streams, its phase, and what others are told about it.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use trl_journal::ExecJournal;
+use trl_protocol::exec::{ExecInfo, ExecState, FinishedFields, Outcome, Stream};
+use trl_protocol::ids::{ExecId, SessionId};
+use trl_protocol::wire::RunSpec;
+
+use crate::awaited::Awaited;
+use crate::driver::{Step, Stop, Why};
+use crate::shell::MemFile;
+use crate::strays::Seen;
+use crate::terminal::{NextLook, Tty};
+use crate::tree::Process;
+
+/// Who is to hear how it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Requester {
+    pub(crate) link: u64,
+    pub(crate) req: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Exec {
+    pub(crate) number: u64,
+    pub(crate) spec: RunSpec,
+    pub(crate) created_at: String,
+    pub(crate) started_at: Option<String>,
+    pub(crate) finished_at: Option<String>,
+    pub(crate) phase: Phase,
+    pub(crate) journal: ExecJournal,
+    pub(crate) outputs: [Option<Output>; 2],
+    pub(crate) input: Input,
+    /// The text, while the shell may read it.
+    pub(crate) text: Option<MemFile>,
+    pub(crate) requester: Option<Requester>,
+    /// Who sent the same command again.
+    pub(crate) repeated: Vec<Requester>,
+    pub(crate) notes: Vec<String>,
+    /// It could not run when it arrived.
+    pub(crate) had_to_wait: bool,
+    /// The first shell could not run it.
+    pub(crate) retried: bool,
+    /// Ids of writes that were applied, newest last.
+    pub(crate) writes: VecDeque<String>,
+    /// The last that it wrote to its controlling terminal.
+    pub(crate) terminal: Vec<u8>,
+    /// The prompt at which it waits for input.
+    pub(crate) waiting: Option<String>,
+    /// When it is looked at next, to see whether it waits.
+    pub(crate) next_look: Option<NextLook>,
+    /// Of a command on a terminal.
+    pub(crate) tty: Option<Box<Tty>>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Phase {
+    Queued { until: Instant },
+    Running(Running),
+    Finished { outcome: Outcome, at: Instant },
+}
+
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) since: Instant,
+    /// The last signal that someone asked for by name.
+    pub(crate) named: Option<i32>,
+    /// While the command is being stopped.
+    pub(crate) targets: Option<StopTargets>,
+    /// None for a command in the shell, whose deadlines are the driver's.
+    pub(crate) background: Option<Background>,
+}
+
+/// A command that is a process of its own.
+#[derive(Debug)]
+pub(crate) struct Background {
+    pub(crate) pid: i32,
+    /// When its time is over; None once it is being stopped.
+    deadline: Option<Instant>,
+    stop: Option<Stop>,
+}
+
+impl Background {
+    pub(crate) fn new(pid: i32, deadline: Option<Instant>) -> Background {
+        Background { pid, deadline, stop: None }
+    }
+
+    /// When its time is over, or the next step of its stop is due.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.stop.as_ref().map(Stop::next).or(self.deadline)
+    }
+
+    /// The step that is due now.
+    pub(crate) fn due_step(&mut self, now: Instant) -> Option<Step> {
+        if self.next_deadline()? > now {
+            return None;
+        }
+        self.deadline = None;
+        Some(self.stop.get_or_insert_with(|| Stop::new(Why::Timeout, now)).step(now))
+    }
+
+    /// Begins to stop it, unless that has begun.
+    pub(crate) fn stop(&mut self, why: Why, now: Instant) -> Option<Step> {
+        if self.stop.is_some() {
+            return None;
+        }
+        self.deadline = None;
+        Some(self.stop.insert(Stop::new(why, now)).step(now))
+    }
+
+    pub(crate) fn why_stopped(&self) -> Option<Why> {
+        self.stop.as_ref().map(Stop::why)
+    }
+}
+
+/// The processes of a command that is being stopped.
+#[derive(Debug)]
+pub(crate) struct StopTargets {
+    /// Everything below the shell when the stop began.
+    pub(crate) seen: Seen,
+    /// Everything that was part of the command when it was stopped.
+    pub(crate) doomed: Vec<Process>,
+    /// Those of them whose end is awaited.
+    pub(crate) awaited: Option<Awaited>,
+}
+
+/// The host's end of an output pipe.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) read: OwnedFd,
+    /// Kept open until the command is over, so that the pipe has a writer from the start.
+    pub(crate) hold: Option<OwnedFd>,
+    /// The pipe was enlarged for a talkative command.
+    pub(crate) enlarged: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Input {
+    Empty,
+    /// Given whole: the file that the shell opens.
+    Whole(OwnedFd),
+    Open {
+        read: Option<OwnedFd>,
+        write: Option<OwnedFd>,
+        pending: VecDeque<u8>,
+        eof: bool,
+    },
+    Closed,
+}
+
+impl Exec {
+    pub(crate) fn running(&self) -> Option<&Running> {
+        match &self.phase {
+            Phase::Running(running) => Some(running),
+            Phase::Queued { .. } | Phase::Finished { .. } => None,
+        }
+    }
+
+    pub(crate) fn running_mut(&mut self) -> Option<&mut Running> {
+        match &mut self.phase {
+            Phase::Running(running) => Some(running),
+            Phase::Queued { .. } | Phase::Finished { .. } => None,
+        }
+    }
+
+    /// The process of a background command that runs.
+    pub(crate) fn background_pid(&self) -> Option<u32> {
+        Some(self.running()?.background.as_ref()?.pid as u32)
+    }
+
+    pub(crate) fn is_queued(&self) -> bool {
+        matches!(self.phase, Phase::Queued { .. })
+    }
+
+    pub(crate) fn outcome(&self) -> Option<&Outcome> {
+        match &self.phase {
+            Phase::Finished { outcome, .. } => Some(outcome),
+            Phase::Queued { .. } | Phase::Running(_) => None,
+        }
+    }
+
+    /// Whether nothing more can come from it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.outcome().is_some() && self.outputs.iter().all(Option::is_none)
+    }
+
+    pub(crate) fn info(&self, session: SessionId, shell_pid: Option<u32>) -> ExecInfo {
+        let state = match &self.phase {
+            Phase::Queued { .. } => ExecState::Queued,
+            Phase::Running(_) => ExecState::Running,
+            Phase::Finished { .. } => ExecState::Finished,
+        };
+        let dropped = Stream::BOTH.map(|stream| self.journal.dropped(stream));
+        let total = Stream::BOTH.map(|stream| self.journal.total(stream));
+        let pid = self.running().and_then(|_| self.background_pid().or(shell_pid));
+        ExecInfo {
+            exec_id: ExecId { session, number: self.number },
+            session_id: session,
+            command: self.spec.command.clone(),
+            state,
+            background: self.spec.background,
+            tty: self.spec.tty,
+            pid,
+            created_at: self.created_at.clone(),
+            started_at: self.started_at.clone(),
+            finished_at: self.finished_at.clone(),
+            stdout_bytes: total[0],
+            stderr_bytes: total[1],
+            stdout_dropped_bytes: dropped[0],
+            stderr_dropped_bytes: dropped[1],
+            waiting_for_input: self.waiting.clone(),
+            outcome: self.outcome().cloned().map(|outcome| FinishedFields::of(outcome, self.spec.max_output)),
+        }
+    }
+}
+
+/// Run time as it is reported: whole milliseconds, rounded up and never 0, and exact microseconds.
+pub(crate) fn durations(elapsed: Duration) -> (u64, u64) {
+    let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX).max(1);
+    (micros.div_ceil(1000), micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_never_zero_and_rounds_up() {
+        let ms = |micros| durations(Duration::from_micros(micros)).0;
+        assert_eq!([0, 1, 999, 1000, 1001].map(ms), [1, 1, 1, 1, 2]);
+    }
+}

@@ -1,0 +1,98 @@
+//! What the driver asks for, carried out.
+
+use super::Host;
+use super::outcome::End;
+use crate::driver::{Attempt, CommandEnd, Effect, Event};
+use crate::shell::MemFile;
+use crate::strays;
+
+impl Host {
+    /// Carries out one effect. What it leads to at once is the next event.
+    pub(super) fn carry_out(&mut self, effect: Effect) -> Option<Event> {
+        match effect {
+            Effect::SpawnShell => return Some(self.spawn_shell()),
+            Effect::KillShell => self.kill_shell(),
+            Effect::Note(note) => self.state.set_note(note.text()),
+            Effect::Restore(script) => return self.read_script(&script),
+            Effect::Launch { exec } => return Some(self.launch(exec)),
+            Effect::AskStatus(attempt) => self.ask_status(attempt),
+            Effect::SayNothing => self.say(" \n"),
+            Effect::AskState(ask) => return self.ask_state(ask),
+            Effect::AskStateAgain { attempt, uncover } => self.ask_state_again(attempt, uncover),
+            Effect::ReadState { purpose } => return Some(Event::StateRead(self.read_state(purpose))),
+            Effect::Finish { exec, end, why } => {
+                let end = match end {
+                    CommandEnd::Status(status) => End::Status(status),
+                    CommandEnd::Shell(exit) => End::Shell(exit),
+                    CommandEnd::Unknown(unknown) => End::Unknown(unknown.text()),
+                };
+                self.finish(exec, end, why);
+            }
+            Effect::Requeue { exec } => self.requeue(exec),
+            Effect::RecordLater { exec, status } => {
+                self.state.set_last_status(status);
+                if let Some(exec) = self.commands.get(exec) {
+                    self.state.record_later(exec.spec.command.clone());
+                }
+            }
+            Effect::Signal { exec, step, shell } => self.signal_step(exec, step, shell),
+            Effect::CheckStragglers { exec } => {
+                return Some(Event::Stragglers { alive: self.has_stragglers(exec) });
+            }
+            Effect::WatchStrays { exec } => self.watch_strays(exec),
+            Effect::EndStrays => self.end_strays(),
+            Effect::CloseStrayWatch => {
+                if let Some(shell) = &mut self.shell
+                    && let Some(seen) = shell.stray_watch.take()
+                {
+                    strays::end(&seen.strays(shell.pid));
+                }
+            }
+            Effect::RefuseRestart => {
+                if let Some(requester) = self.subscribers.withdraw_restart() {
+                    let busy = self.busy();
+                    self.subscribers.refuse(requester, busy);
+                }
+            }
+            Effect::AnswerRestart => self.answer_restart(),
+        }
+        None
+    }
+
+    /// Says one line to the shell.
+    pub(super) fn say(&mut self, line: &str) {
+        if let Some(shell) = &mut self.shell {
+            // A shell that cannot be written to is about to be reaped.
+            shell.control.send(line).ok();
+        }
+    }
+
+    /// Says a line that may have to be said again; see [`Attempt`].
+    pub(super) fn attempt(&mut self, attempt: Attempt, line: &str) {
+        match attempt {
+            Attempt::First => self.say(line),
+            Attempt::Interrupt => {
+                self.interrupt_shell();
+                self.say(&format!(" \n{line}"));
+            }
+            Attempt::Again => self.say(&format!(" \n{line}")),
+        }
+    }
+
+    fn ask_status(&mut self, attempt: Attempt) {
+        let Some(shell) = &self.shell else { return };
+        let line = shell.dialect.query_line(shell.nonce());
+        self.attempt(attempt, &line);
+    }
+
+    /// Has a fresh shell read a script.
+    fn read_script(&mut self, script: &str) -> Option<Event> {
+        let (Ok(held), Some(shell)) = (MemFile::script(script), &mut self.shell) else {
+            return Some(Event::LineFailed);
+        };
+        let line = shell.dialect.restore_line(&held.path());
+        shell.script = Some(held);
+        self.say(&line);
+        None
+    }
+}

@@ -1,0 +1,195 @@
+//! The host's one loop: wait, turn what is ready into events, handle them in order.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use trl_protocol::exec::Stream;
+use trl_protocol::fault::{Code, Fault};
+
+use super::Host;
+use crate::commands::{Exec, Input, Phase};
+use crate::driver::Event;
+
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Children,
+    Terminate,
+    Timer,
+    Listener,
+    Link(u64),
+    Control,
+    Status,
+    Terminal,
+    Output(u64, Stream),
+    Input(u64),
+    /// A process of a session that is ending has ended.
+    Doomed,
+    /// A process of a stopped command has ended.
+    Straggler,
+}
+
+impl Host {
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        while !self.shutdown.is_over() {
+            self.kernel.spare.tidy();
+            let next = self.next_deadline();
+            self.kernel.timer.arm(next)?;
+            for (source, ready) in self.wait()? {
+                self.handle(source, ready);
+                self.advance();
+            }
+            self.take_typed_ahead();
+            self.flush_links();
+        }
+        Ok(())
+    }
+
+    fn wait(&self) -> io::Result<Vec<(Source, PollFlags)>> {
+        let sources = self.sources();
+        let mut fds: Vec<PollFd<'_>> =
+            sources.iter().map(|(_, fd, events)| PollFd::from_borrowed_fd(*fd, *events)).collect();
+        match poll(&mut fds, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let ready = sources.iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
+        Ok(ready.map(|((source, _, _), fd)| (*source, fd.revents())).collect())
+    }
+
+    fn sources(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
+        let mut sources = Vec::with_capacity(16);
+        let mut add = |source, fd, events| sources.push((source, fd, events));
+        add(Source::Children, self.kernel.children.as_fd(), PollFlags::IN);
+        add(Source::Terminate, self.kernel.terminate.as_fd(), PollFlags::IN);
+        add(Source::Timer, self.kernel.timer.as_fd(), PollFlags::IN);
+        if let Some(listener) = &self.kernel.listener {
+            add(Source::Listener, listener.as_fd(), PollFlags::IN);
+        }
+        if let Some(shell) = &self.shell {
+            // What the shell says comes before the news that it is back: both are read then.
+            add(Source::Status, shell.status.as_fd(), PollFlags::IN);
+            if !self.is_terminal_held_back() {
+                add(Source::Terminal, shell.terminal.as_fd(), PollFlags::IN);
+            }
+            if !shell.control.is_quiet() && self.driver.watches_control() {
+                add(Source::Control, shell.control.as_fd(), PollFlags::OUT);
+            }
+        }
+        for exec in self.commands.active() {
+            self.add_exec_sources(exec, &mut add);
+        }
+        if let Some(awaited) = self.shutdown.awaited() {
+            add(Source::Doomed, awaited.as_fd(), PollFlags::IN);
+        }
+        for (id, link) in self.subscribers.links() {
+            let out = if link.has_output() { PollFlags::OUT } else { PollFlags::empty() };
+            add(Source::Link(id), link.as_fd(), PollFlags::IN | out);
+        }
+        sources
+    }
+
+    fn add_exec_sources<'a>(
+        &'a self,
+        exec: &'a Exec,
+        add: &mut impl FnMut(Source, BorrowedFd<'a>, PollFlags),
+    ) {
+        for stream in Stream::BOTH {
+            if let Some(output) = &exec.outputs[stream.index()]
+                && !self.subscribers.holds_back(exec, stream, &self.commands)
+            {
+                add(Source::Output(exec.number, stream), output.read.as_fd(), PollFlags::IN);
+            }
+        }
+        let targets = exec.running().and_then(|running| running.targets.as_ref());
+        if let Some(awaited) = targets.and_then(|targets| targets.awaited.as_ref()) {
+            add(Source::Straggler, awaited.as_fd(), PollFlags::IN);
+        }
+        if let Some(master) = exec.tty.as_ref().and_then(|tty| tty.has_room_to_wait_for(self.shell.as_ref()))
+        {
+            add(Source::Input(exec.number), master, PollFlags::OUT);
+        }
+        if let Input::Open { write: Some(write), pending, .. } = &exec.input
+            && !pending.is_empty()
+        {
+            add(Source::Input(exec.number), write.as_fd(), PollFlags::OUT);
+        }
+    }
+
+    fn handle(&mut self, source: Source, ready: PollFlags) {
+        match source {
+            Source::Children => {
+                drain(&self.kernel.children);
+                self.reap();
+            }
+            Source::Terminate => {
+                drain(&self.kernel.terminate);
+                self.wind_down(None, false, "the host was asked to stop");
+            }
+            Source::Timer => {
+                self.kernel.timer.fired();
+                self.on_time(Instant::now());
+            }
+            Source::Listener => self.accept(),
+            Source::Link(id) if ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) => {
+                self.on_link(id);
+            }
+            // It can be written to, which happens at the end of every round.
+            Source::Link(_) => {}
+            Source::Control => self.on_control(),
+            Source::Status => self.on_status(),
+            Source::Terminal => self.on_terminal(),
+            Source::Output(number, stream) => self.on_output(number, stream),
+            Source::Input(number) => self.feed(number),
+            Source::Doomed => self.continue_wind_down(),
+            Source::Straggler => self.on_straggler_gone(),
+        }
+    }
+
+    /// The earliest moment at which something is due.
+    fn next_deadline(&self) -> Option<Instant> {
+        let execs = self.commands.active().filter_map(|exec| match &exec.phase {
+            Phase::Queued { until } => Some(*until),
+            Phase::Running(running) => {
+                let background =
+                    running.background.as_ref().and_then(|background| background.next_deadline());
+                [background, exec.next_look.map(|look| look.at)].into_iter().flatten().min()
+            }
+            Phase::Finished { .. } => None,
+        });
+        let session = [self.driver.next_deadline(), self.shutdown.next_deadline(), self.idle_deadline()];
+        execs.chain(session.into_iter().flatten()).min()
+    }
+
+    /// Does whatever is due now.
+    fn on_time(&mut self, now: Instant) {
+        self.refuse_overdue(now);
+        self.continue_background_stops(now);
+        self.drive(Event::Time);
+        self.look_at_quiet_commands(now);
+        if self.shutdown.next_deadline().is_some_and(|at| at <= now) {
+            self.kill_everything();
+        }
+        if self.idle_deadline().is_some_and(|at| at <= now) {
+            let why = self.activity.why_expired(now, self.spec.idle_timeout_s, self.spec.ttl_s);
+            self.wind_down(None, false, &why);
+        }
+    }
+
+    /// Commands that have waited for the shell for too long are taken back.
+    fn refuse_overdue(&mut self, now: Instant) {
+        let is_overdue = |exec: &&Exec| matches!(&exec.phase, Phase::Queued { until } if *until <= now);
+        let overdue: Vec<u64> = self.commands.active().filter(is_overdue).map(|exec| exec.number).collect();
+        for number in overdue {
+            let message = "the session was busy for the whole of wait_s; the command did not run";
+            self.refuse(number, Fault::new(Code::SessionBusy, message));
+        }
+    }
+}
+
+fn drain(stream: &UnixStream) {
+    let mut buffer = [0; 64];
+    while matches!(rustix::io::read(stream, &mut buffer), Ok(read) if read == buffer.len()) {}
+}

@@ -1,0 +1,160 @@
+//! From a queued command to a running one.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use trl_protocol::fault::Fault;
+use trl_protocol::limits;
+use trl_protocol::wire::RunSpec;
+
+use super::Host;
+use crate::activity::timestamp;
+use crate::commands::{Background, Input, Output, Requester};
+use crate::driver::{Event, Next};
+use crate::shell::dialect::Launch;
+use crate::shell::{path_of, text};
+use crate::terminal;
+
+impl Host {
+    /// Starts whatever can be started now: background commands that waited for the shell's state,
+    /// and the next queued command if the shell is free for it.
+    pub(super) fn advance(&mut self) {
+        self.release_awaiting_state();
+        while self.driver.takes_next()
+            && let Some(number) = self.commands.front()
+        {
+            let Some(exec) = self.commands.get(number) else {
+                self.commands.dequeue(number);
+                continue;
+            };
+            let history_first = self.state.needs_history_for(&exec.spec);
+            let can_launch = self.driver.is_idle() && !history_first;
+            if can_launch && let Err(fault) = self.state.check_env(&exec.spec.env, self.dialect()) {
+                self.refuse(number, fault);
+                continue;
+            }
+            let timeout = self.timeout_of(&exec.spec);
+            self.drive(Event::Next(Next { exec: number, history_first, timeout }));
+        }
+    }
+
+    /// Background commands that waited for the shell's state have it now.
+    pub(super) fn release_awaiting_state(&mut self) {
+        if self.driver.is_settling() {
+            return;
+        }
+        for (requester, run) in self.commands.take_awaiting_state() {
+            let answer = self.on_run(requester, run);
+            self.subscribers.reply(requester, answer);
+        }
+    }
+
+    /// How long a command may run. Nobody waits for a background command: only a deadline that was
+    /// asked for counts there.
+    pub(super) fn timeout_of(&self, run: &RunSpec) -> Option<Duration> {
+        let default = match run.background {
+            true => 0,
+            false => (self.spec.timeout_s.clamp(0.0, limits::MAX_SECONDS) * 1000.0) as u64,
+        };
+        let timeout = run.timeout_ms.unwrap_or(default);
+        (timeout > 0).then(|| Duration::from_millis(timeout))
+    }
+
+    /// Takes back a command that never ran.
+    pub(super) fn refuse(&mut self, number: u64, fault: Fault) {
+        let Some(discarded) = self.commands.discard(number) else { return };
+        let mut asking: Vec<Requester> = self.subscribers.followers_of(number);
+        asking.extend(discarded.requester.filter(|requester| !asking.contains(requester)));
+        self.subscribers.unfollow(number);
+        for requester in asking {
+            self.subscribers.refuse(requester, fault.clone());
+        }
+    }
+
+    /// Hands a command to the shell.
+    pub(super) fn launch(&mut self, number: u64) -> Event {
+        self.commands.dequeue(number);
+        match self.tell_shell(number) {
+            Ok(by_prompt) => {
+                self.mark_running(number, None);
+                self.show_start(number);
+                self.feed(number);
+                Event::Launched { by_prompt }
+            }
+            Err(error) => {
+                self.refuse(number, Fault::refused_for_now("the command could not be started", &error));
+                Event::LaunchFailed
+            }
+        }
+    }
+
+    /// Prepares the command's streams and says its line. True if the prompt will tell its end.
+    fn tell_shell(&mut self, number: u64) -> io::Result<bool> {
+        let (Some(exec), Some(shell)) = (self.commands.get_mut(number), &mut self.shell) else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        let spare = &mut self.kernel.spare;
+        let (stdout, stdout_write) = spare.pipe()?;
+        let (stderr, stderr_write) = spare.pipe()?;
+        let held = spare.text(format!("{}\n", exec.spec.command).as_bytes())?;
+        let stdin = match &exec.input {
+            Input::Empty | Input::Closed => "/dev/null".to_owned(),
+            Input::Whole(file) => path_of(file),
+            Input::Open { read: Some(read), .. } => path_of(read),
+            Input::Open { read: None, .. } => "/dev/null".to_owned(),
+        };
+        let [mut stdin, mut stdout_path, mut stderr_path] =
+            [stdin, path_of(&stdout_write), path_of(&stderr_write)];
+        let terminal = terminal::enter(exec, shell)?;
+        if let Some(terminal) = &terminal {
+            stdin.clone_from(terminal);
+            stdout_path.clone_from(terminal);
+            if exec.spec.merge_stderr {
+                stderr_path.clone_from(terminal);
+            }
+        }
+        let line = shell.dialect.run_line(&Launch {
+            text: &text::of(exec.spec.command.as_bytes()),
+            text_path: &held.path(),
+            stdin: &stdin,
+            stdout: &stdout_path,
+            stderr: &stderr_path,
+            env: &exec.spec.env,
+            cwd: exec.spec.working_dir.as_deref(),
+            state: self.state.snapshot(),
+        });
+        exec.outputs = [(stdout, stdout_write), (stderr, stderr_write)]
+            .map(|(read, hold)| Some(Output { read, hold: Some(hold), enlarged: false }));
+        if terminal.is_some() {
+            self.terminal.give_to(number);
+            exec.outputs[0] = None;
+            exec.outputs[1].take_if(|_| exec.spec.merge_stderr);
+        }
+        exec.text = Some(held);
+        if exec.had_to_wait {
+            // On disk before the shell has the line: a command that may have run is never taken for
+            // one that has not.
+            self.commands.mark_begun(number, timestamp());
+        }
+        shell.control.send(&line)?;
+        Ok(shell.counts() && !shell.control.has_more())
+    }
+
+    pub(super) fn mark_running(&mut self, number: u64, pid: Option<i32>) {
+        self.activity.mark();
+        let (now, at) = self.activity.last();
+        let timeout = self.commands.get(number).and_then(|exec| self.timeout_of(&exec.spec));
+        let background = pid.map(|pid| Background::new(pid, timeout.map(|timeout| now + timeout)));
+        self.commands.mark_running(number, background, now, at);
+        self.notify_watchers(number);
+    }
+
+    /// A command's line could not run, so nothing of its text has: a new shell gets it.
+    pub(super) fn requeue(&mut self, number: u64) {
+        let until = Instant::now() + crate::driver::LINE_TIMEOUT * 2;
+        if let Some(exec) = self.commands.get_mut(number) {
+            exec.outputs = [None, None];
+        }
+        self.commands.requeue(number, until);
+    }
+}

@@ -1,0 +1,279 @@
+//! The host: what happens is observed here, decided by the components, and carried out here.
+//!
+//! The components each own their part and keep it private: [`Driver`] the shell's lifecycle,
+//! [`Commands`] the command table, [`Subscribers`] who is sent what, [`Console`] what people who
+//! are attached see, [`Shutdown`] the end. The files of this module are the only ones that talk to
+//! the kernel on their behalf.
+
+mod attached;
+mod background;
+mod effects;
+mod event_loop;
+mod launch;
+mod listener;
+mod outcome;
+mod prompts;
+mod repetition;
+mod replacement;
+mod requests;
+mod run;
+mod screen;
+mod state;
+mod stopping;
+mod streams;
+mod typed_line;
+mod waiting;
+mod wind_down;
+
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Instant;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use trl_journal::Caps;
+use trl_protocol::fault::Fault;
+use trl_protocol::limits;
+use trl_protocol::session::{SessionInfo, SessionState};
+use trl_protocol::wire::{FromHost, HOST_PROTOCOL, SessionSpec, ToHost};
+use trl_sys::trust;
+
+use crate::activity::Activity;
+use crate::commands::Commands;
+use crate::driver::{Driver, Effects, Event, Traits};
+use crate::revival::Past;
+use crate::shell::dialect::{self, Dialect};
+use crate::shell::{Shell, text};
+use crate::shell_state::ShellState;
+use crate::shutdown::Shutdown;
+use crate::spare::Spare;
+use crate::subscribers::{Link, Subscribers};
+use crate::terminal::{Console, SharedTerminal};
+use crate::timer::Timer;
+use listener::listen;
+use replacement::existing_dir;
+
+#[derive(Debug)]
+pub(crate) struct Host {
+    spec: SessionSpec,
+    driver: Driver,
+    /// Empty between two events; only its memory is kept.
+    effects: Effects,
+    shell: Option<Shell>,
+    state: ShellState,
+    commands: Commands,
+    subscribers: Subscribers,
+    terminal: SharedTerminal,
+    /// While people are attached.
+    console: Option<Console>,
+    activity: Activity,
+    shutdown: Shutdown,
+    kernel: Kernel,
+}
+
+/// What the event loop has of the kernel, beyond the shell and the connections.
+#[derive(Debug)]
+struct Kernel {
+    listener: Option<UnixListener>,
+    /// Readable when a child has ended.
+    children: UnixStream,
+    /// Readable when the host is asked to terminate.
+    terminate: UnixStream,
+    timer: Timer,
+    buffer: Vec<u8>,
+    spare: Spare,
+}
+
+impl Kernel {
+    fn new(socket: &str) -> io::Result<Kernel> {
+        let (children, children_write) = UnixStream::pair()?;
+        let (terminate, terminate_write) = UnixStream::pair()?;
+        for (stream, signal) in [(children_write, libc::SIGCHLD), (terminate_write, libc::SIGTERM)] {
+            signal_hook::low_level::pipe::register(signal, stream)?;
+        }
+        children.set_nonblocking(true)?;
+        terminate.set_nonblocking(true)?;
+        Ok(Kernel {
+            listener: Some(listen(socket)?),
+            children,
+            terminate,
+            timer: Timer::new()?,
+            buffer: vec![0; 256 * 1024],
+            spare: Spare::default(),
+        })
+    }
+}
+
+impl Host {
+    /// Takes the session from the first message and starts its shell. If that fails, the daemon
+    /// gets a fault.
+    pub(crate) fn create(first: UnixStream) -> io::Result<Host> {
+        let mut link = Link::new(first);
+        let mut buffer = vec![0; 64 * 1024];
+        let spec = loop {
+            match link.receive(&mut buffer)?.into_iter().next() {
+                Some(ToHost::Hello { create: Some(spec), .. }) => break spec,
+                Some(_) => return Err(io::ErrorKind::InvalidData.into()),
+                None => {}
+            }
+        };
+        match Host::start(*spec) {
+            Ok(mut host) => {
+                link.greet(&host.welcome());
+                link.flush()?;
+                host.subscribers.adopt(link)?;
+                host.save_session();
+                Ok(host)
+            }
+            Err(error) => {
+                let fault = Fault::refused_by_system("the session could not be started", &error);
+                link.send(&FromHost::Fault { req: 0, fault });
+                link.flush_waiting();
+                Err(error)
+            }
+        }
+    }
+
+    fn start(spec: SessionSpec) -> io::Result<Host> {
+        if let Some(most) = spec.open_files {
+            restrict_open_files(most);
+        }
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        let caps = Caps::of(spec.limits.journal_bytes.unwrap_or(limits::DEFAULT_JOURNAL_BYTES));
+        let past = Past::of(&spec, caps)?;
+        let (dir, _) = existing_dir(&past.cwd, &spec.env);
+        // The handler for SIGCHLD is there before the first child.
+        let kernel = Kernel::new(&spec.socket)?;
+        let shell = Shell::spawn(&spec, &dir)?;
+        let traits =
+            Traits { reads_startup_files: spec.rc, may_run_nothing: shell.dialect.may_run_nothing() };
+        Ok(Host {
+            driver: Driver::new(traits, past.snapshot.is_some(), Instant::now()),
+            effects: Effects::new(),
+            shell: Some(shell),
+            state: ShellState::new(past.snapshot, dir, past.note, past.restarts),
+            commands: Commands::new(past.journal, caps, past.execs, past.next_number, past.command_count),
+            subscribers: Subscribers::default(),
+            terminal: SharedTerminal::default(),
+            console: None,
+            activity: Activity::new(past.created_at),
+            shutdown: Shutdown::default(),
+            kernel,
+            spec,
+        })
+    }
+
+    /// Tells the driver what happened, and carries out what it asks for, in order.
+    fn drive(&mut self, event: Event) {
+        let mut effects = std::mem::take(&mut self.effects);
+        self.driver.handle(event, Instant::now(), &mut effects);
+        while let Some(effect) = effects.pop_front() {
+            if let Some(event) = self.carry_out(effect) {
+                self.driver.handle(event, Instant::now(), &mut effects);
+            }
+        }
+        self.effects = effects;
+    }
+
+    /// When this session has been unused, or has lived, for too long. Never while a command runs or
+    /// a person is attached.
+    fn idle_deadline(&self) -> Option<Instant> {
+        let busy = self.shutdown.has_begun() || self.commands.has_unfinished();
+        if busy || self.subscribers.has_writer() {
+            return None;
+        }
+        self.activity.expires(self.spec.idle_timeout_s, self.spec.ttl_s)
+    }
+
+    fn accept(&mut self) {
+        let Some(listener) = &self.kernel.listener else { return };
+        if let Ok((stream, _)) = listener.accept()
+            && trust::check_peer(&stream, Path::new(&self.spec.socket)).is_ok()
+        {
+            // A connection that cannot be made non-blocking is dropped; the daemon tries again.
+            self.subscribers.accept(stream).ok();
+        }
+    }
+
+    fn on_link(&mut self, id: u64) {
+        match self.subscribers.receive(id, &mut self.kernel.buffer) {
+            Ok(messages) => {
+                for message in messages {
+                    self.on_message(id, message);
+                }
+            }
+            Err(_) => self.drop_link(id),
+        }
+    }
+
+    /// A daemon is gone; what it started continues.
+    fn drop_link(&mut self, id: u64) {
+        let was_attended = self.subscribers.has_writer();
+        self.subscribers.drop_link(id);
+        self.ensure_listening();
+        self.commands.forget_requesters(|who| who.link == id);
+        self.after_viewers_left(was_attended);
+    }
+
+    fn flush_links(&mut self) {
+        for id in self.subscribers.flush() {
+            self.drop_link(id);
+        }
+    }
+
+    fn dialect(&self) -> &'static dyn Dialect {
+        dialect::of(self.spec.dialect)
+    }
+
+    fn shell_pid(&self) -> Option<u32> {
+        self.shell.as_ref().map(|shell| shell.raw_pid() as u32)
+    }
+
+    fn welcome(&self) -> FromHost {
+        FromHost::Welcome {
+            protocol: HOST_PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            session: Box::new(self.info()),
+        }
+    }
+
+    fn info(&self) -> SessionInfo {
+        let running = self.driver.foreground();
+        let mut env_keys = self.spec.env_keys.clone();
+        let exported = self.state.snapshot().exported.iter();
+        env_keys.extend(exported.filter(|name| !self.spec.env.contains_key(*name)).cloned());
+        env_keys.sort();
+        env_keys.dedup();
+        let [stdout_bytes, stderr_bytes] = self.commands.printed();
+        SessionInfo {
+            session_id: self.spec.session_id,
+            name: self.spec.name.clone(),
+            shell: self.spec.shell.clone(),
+            working_dir: text::shown(self.state.cwd()),
+            state: if running.is_some() { SessionState::Running } else { SessionState::Idle },
+            env_keys,
+            created_at: self.activity.created_at().to_owned(),
+            last_activity: self.activity.last().1.to_owned(),
+            command_count: self.commands.started(),
+            timeout_s: self.spec.timeout_s,
+            idle_timeout_s: self.spec.idle_timeout_s,
+            pid: self.shell_pid(),
+            host_pid: std::process::id(),
+            restarts: self.state.restarts(),
+            tty: self.spec.tty,
+            stdout_bytes,
+            stderr_bytes,
+            running: running.map(|number| trl_protocol::ExecId { session: self.spec.session_id, number }),
+            queued: self.commands.queued(),
+            unresponsive: false,
+            damage: None,
+        }
+    }
+}
+
+/// The daemon has taken more for itself; programs may rely on what is usual.
+fn restrict_open_files(most: u64) {
+    let limit = getrlimit(Resource::Nofile);
+    // More than is usual does no harm.
+    setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limit }).ok();
+}

@@ -1,0 +1,130 @@
+//! The shell comes back: what it says then, as an event for the driver.
+
+use trl_protocol::exec::Stream;
+
+use super::Host;
+use crate::driver::{Event, OwnLine, Prompt, Status};
+use crate::shell::prompt::{self, Report};
+use crate::shell::{MemFile, cwd_of};
+
+/// What bash reports for a text that cannot be parsed.
+const SYNTAX_ERROR: i32 = 2;
+
+impl Host {
+    /// The shell has written to its status channel. A prompt after a command is the end of it.
+    pub(super) fn on_status(&mut self) {
+        let Some(shell) = &mut self.shell else { return };
+        shell.hear();
+        if self.driver.listens_for_prompt() && !shell.control.has_more() && shell.has_come_back() {
+            shell.control.free();
+            self.on_prompt();
+        }
+    }
+
+    /// The shell's input is empty: it has finished its line and asks for the next.
+    pub(super) fn on_control(&mut self) {
+        let Some(shell) = &mut self.shell else { return };
+        match shell.control.on_writable() {
+            Ok(true) => self.on_prompt(),
+            Ok(false) => {}
+            Err(_) => shell.control.give_up(),
+        }
+    }
+
+    fn on_prompt(&mut self) {
+        let Some(shell) = &mut self.shell else { return };
+        let heard = shell.at_prompt();
+        shell.script = None;
+        let prompt = match self.driver.foreground() {
+            Some(number) => self.observe_command(number, heard.report, &heard.noise),
+            None => Prompt::default(),
+        };
+        self.drive(Event::Prompt(prompt));
+    }
+
+    /// The shell is back from a command: everything that the driver needs to know about it.
+    fn observe_command(&mut self, number: u64, report: Option<Report>, noise: &str) -> Prompt {
+        if !noise.is_empty() && self.is_engine_failure(noise) {
+            let retried = self.commands.get(number).is_some_and(|exec| exec.retried);
+            return Prompt { line: OwnLine::Failed { retried }, ..Prompt::default() };
+        }
+        self.drain_outputs(number);
+        let Some(report) = report else { return Prompt::default() };
+        self.note_cwd(number, report.cwd);
+        let status =
+            Status { code: self.true_status(number, report.status), noexec: report.flags.contains('n') };
+        let plain = self.commands.get(number).is_some_and(|exec| self.state.is_left_alone_by(&exec.spec));
+        Prompt { line: OwnLine::Ran, report: Some(status), plain }
+    }
+
+    /// If the shell prompts on its terminal, the user has switched the line editor on, and the shell
+    /// no longer hears the host. The command is over all the same.
+    pub(super) fn look_for_prompt_at_terminal(&mut self) {
+        let Some(shell) = &self.shell else { return };
+        let Some(number) = self.driver.foreground() else { return };
+        let Some(exec) = self.commands.get(number) else { return };
+        if let Some(report) = prompt::listen(&exec.terminal, shell.nonce()).report {
+            self.note_cwd(number, report.cwd);
+            self.drive(Event::PromptAtTerminal { status: report.status });
+        }
+    }
+
+    /// Whether the engine's own line could not run; then nothing of the user's text has.
+    fn is_engine_failure(&self, noise: &str) -> bool {
+        let Some(shell) = &self.shell else { return false };
+        let own = format!("/proc/{}/fd/", std::process::id());
+        let name = format!("{}: ", self.spec.shell.rsplit('/').next().unwrap_or_default());
+        let mut complaints = noise.lines().filter(|line| line.starts_with(&name));
+        complaints.any(|line| line.contains(&own) || shell.dialect.is_own_failure(line))
+    }
+
+    /// Notes the session's directory. One that held for one command only is not the session's.
+    fn note_cwd(&mut self, number: u64, reported: String) {
+        if self.commands.get(number).is_some_and(|exec| exec.spec.working_dir.is_some()) {
+            return;
+        }
+        // With prompt expansion switched off the shell reports the variable's name instead of the
+        // directory, and zsh escapes what it cannot print.
+        if reported.starts_with('/') && !reported.contains('\\') {
+            self.state.set_cwd(reported);
+        } else if let Some(cwd) = self.shell.as_ref().and_then(|shell| cwd_of(shell.pid)) {
+            self.state.set_cwd(cwd);
+        }
+    }
+
+    /// bash's `eval` leaves `$?` untouched when the text ends inside a quote. If the status is the
+    /// old one and the shell complained, bash itself is asked whether the text can be parsed at all.
+    fn true_status(&self, number: u64, status: i32) -> i32 {
+        let Some(shell) = &self.shell else { return status };
+        let is_old = status == self.state.last_status() && status != SYNTAX_ERROR;
+        if !shell.dialect.may_hide_syntax_error() || !is_old {
+            return status;
+        }
+        let Some(exec) = self.commands.get(number) else { return status };
+        if exec.journal.total(Stream::Stderr) == 0 {
+            return status;
+        }
+        let mut tail = [0; 512];
+        let read = self.commands.tail(exec, Stream::Stderr, &mut tail);
+        let tail = String::from_utf8_lossy(&tail[..read]);
+        let last = tail.trim_end().rsplit('\n').next().unwrap_or_default();
+        let name = self.spec.shell.rsplit('/').next().unwrap_or_default();
+        if !last.starts_with(&format!("{name}: ")) {
+            return status;
+        }
+        let extglob = self.state.snapshot().options.contains_key("shopt extglob");
+        if self.is_unparsable(&exec.spec.command, extglob) { SYNTAX_ERROR } else { status }
+    }
+
+    fn is_unparsable(&self, text: &str, extglob: bool) -> bool {
+        use std::process::{Command, Stdio};
+        let Ok(held) = MemFile::new(format!("{text}\n").as_bytes()) else { return false };
+        let mut command = Command::new(&self.spec.shell_path);
+        command
+            .args(if extglob { &["-O", "extglob", "-n"][..] } else { &["-n"] })
+            .arg(held.path())
+            .env_clear();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.code() == Some(2))
+    }
+}

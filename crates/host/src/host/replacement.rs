@@ -1,0 +1,120 @@
+//! Shells end. The command that was running gets its outcome at once; the next one runs in a new
+//! shell with the restored state.
+
+use std::collections::BTreeMap;
+
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use trl_protocol::fault::{Code, Fault};
+use trl_protocol::wire::FromHost;
+
+use super::Host;
+use super::outcome::End;
+use crate::commands::Requester;
+use crate::driver::{Event, Exit};
+use crate::revival::without;
+use crate::shell::{Shell, text};
+
+impl Host {
+    /// Kills a shell that is of no use, and lets go of it.
+    pub(super) fn kill_shell(&mut self) {
+        self.drain_terminal();
+        if let Some(shell) = self.shell.take() {
+            // Reaped like any other child.
+            rustix::process::kill_process(shell.pid, Signal::KILL).ok();
+        }
+    }
+
+    /// Starts a new shell, to be given the last known state.
+    pub(super) fn spawn_shell(&mut self) -> Event {
+        let (dir, lost_dir) = existing_dir(self.state.cwd(), &self.spec.env);
+        let shell = match Shell::spawn(&self.spec, &dir) {
+            Ok(shell) => shell,
+            Err(error) => {
+                for number in self.commands.take_queue() {
+                    let what = "the shell has ended and no new one could be started";
+                    self.refuse(number, Fault::refused_for_now(what, &error));
+                }
+                return Event::SpawnFailed;
+            }
+        };
+        if let Some(size) = self.terminal.size() {
+            // Without it the new terminal has a usual size.
+            rustix::termios::tcsetwinsize(&shell.terminal, size).ok();
+        }
+        self.shell = Some(shell);
+        let why = self.state.take_note().unwrap_or_else(|| "the shell had ended".to_owned());
+        let mut note = format!("{why}; this command ran in a new shell with the restored state");
+        note.push_str(&without(self.state.known()));
+        if let Some(gone) = lost_dir {
+            note.push_str(&format!(
+                " (its directory {} is gone, it is in {} now)",
+                text::shown(&gone),
+                text::shown(&dir)
+            ));
+        }
+        self.state.set_note(note);
+        self.state.mark_restarted(dir);
+        if self.subscribers.has_watchers() {
+            let session = Box::new(self.info());
+            self.subscribers.notify_watchers(None, Some(session));
+        }
+        Event::Spawned { restore: self.state.known().is_some() }
+    }
+
+    /// Answers those who asked for a new shell.
+    pub(super) fn answer_restart(&mut self) {
+        for Requester { link, req } in self.subscribers.take_restarters() {
+            let answer = match &self.shell {
+                Some(_) => FromHost::Session { req, session: Box::new(self.info()) },
+                None => {
+                    let fault = Fault::new(Code::ResourcePressure, "no new shell could be started");
+                    FromHost::Fault { req, fault }
+                }
+            };
+            self.subscribers.send(link, &answer);
+        }
+    }
+
+    /// Collects the dead: the shell, background commands, orphans.
+    pub(super) fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            if self.shell.as_ref().is_some_and(|shell| shell.pid == pid) {
+                self.drain_terminal();
+                self.shell = None;
+                self.drive(Event::ShellEnded(exit(status)));
+            } else {
+                self.on_child_ended(pid, exit(status));
+            }
+        }
+        self.continue_wind_down();
+    }
+
+    fn on_child_ended(&mut self, pid: Pid, exit: Exit) {
+        let pid = pid.as_raw_nonzero().get();
+        let ended = self.commands.active().find_map(|exec| {
+            let background = exec.running()?.background.as_ref()?;
+            (background.pid == pid).then(|| (exec.number, background.why_stopped()))
+        });
+        if let Some((number, why)) = ended {
+            self.finish(number, End::Process(exit), why);
+        }
+    }
+}
+
+fn exit(status: WaitStatus) -> Exit {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, Some(signal)) => Exit::Signal(signal),
+        (None, None) => Exit::Unknown,
+    }
+}
+
+/// The directory, or the nearest one that exists, and the one that is gone.
+pub(super) fn existing_dir(dir: &str, env: &BTreeMap<String, String>) -> (String, Option<String>) {
+    let exists = |dir: &str| std::fs::metadata(text::os(dir)).is_ok_and(|meta| meta.is_dir());
+    if exists(dir) {
+        return (dir.to_owned(), None);
+    }
+    let home = env.get("HOME").filter(|home| exists(home)).cloned();
+    (home.unwrap_or_else(|| "/".to_owned()), Some(dir.to_owned()))
+}

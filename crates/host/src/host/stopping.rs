@@ -1,0 +1,226 @@
+//! Ending a running command: signals to what runs, step by step, until everything that was part of
+//! it is gone. Which step comes when is decided by [`crate::driver`] for the command in the shell,
+//! and by the command itself if it is a background command.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use rustix::process::Signal;
+use trl_protocol::fault::Fault;
+use trl_protocol::wire::FromHost;
+
+use super::Host;
+use super::outcome::End;
+use crate::awaited::Awaited;
+use crate::commands::{Exec, Phase, StopTargets};
+use crate::driver::{Event, Step, Why};
+use crate::strays::{self, Seen};
+use crate::tree;
+
+impl Host {
+    pub(super) fn on_cancel(
+        &mut self,
+        req: u64,
+        number: Option<u64>,
+        signal: Option<i32>,
+    ) -> Result<Option<FromHost>, Fault> {
+        // While the shell tidies up after one command, the next one is all there is.
+        let current = || self.driver.foreground().or_else(|| self.commands.front());
+        let Some(number) = number.or_else(current) else {
+            return Ok(Some(FromHost::Cancelled { req, exec: None }));
+        };
+        match &self.known(number)?.phase {
+            Phase::Finished { .. } => return Ok(Some(FromHost::Cancelled { req, exec: None })),
+            Phase::Queued { .. } => self.drop_queued(number),
+            Phase::Running(running) => {
+                let background = running.background.as_ref().map(|background| background.pid);
+                match signal {
+                    None if background.is_some() => self.stop_background(number),
+                    None => self.drive(Event::Stop { exec: number, why: Why::Cancel }),
+                    Some(raw) => {
+                        let named = named_signal(raw)?;
+                        self.signal_command(background, named);
+                        if let Some(running) = self.commands.get_mut(number).and_then(Exec::running_mut) {
+                            running.named = Some(raw);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(Some(FromHost::Cancelled { req, exec: Some(number) }))
+    }
+
+    /// A queued command never runs; whoever waits for it hears that it was cancelled.
+    fn drop_queued(&mut self, number: u64) {
+        self.commands.dequeue(number);
+        self.finish(number, End::NeverRan, Some(Why::Cancel));
+    }
+
+    fn stop_background(&mut self, number: u64) {
+        let Some(background) = self.background_mut(number) else { return };
+        let pid = background.pid;
+        if let Some(step) = background.stop(Why::Cancel, Instant::now()) {
+            self.signal_targets(number, step, Some(pid), false);
+        }
+    }
+
+    /// The next steps of background commands whose time has come.
+    pub(super) fn continue_background_stops(&mut self, now: Instant) {
+        let due = |exec: &Exec| {
+            let background = exec.running()?.background.as_ref()?;
+            background.next_deadline().filter(|at| *at <= now).map(|_| exec.number)
+        };
+        let due: Vec<u64> = self.commands.active().filter_map(due).collect();
+        for number in due {
+            let Some(background) = self.background_mut(number) else { continue };
+            let pid = background.pid;
+            if let Some(step) = background.due_step(now) {
+                self.signal_targets(number, step, Some(pid), false);
+            }
+        }
+    }
+
+    fn background_mut(&mut self, number: u64) -> Option<&mut crate::commands::Background> {
+        self.commands.get_mut(number)?.running_mut()?.background.as_mut()
+    }
+
+    /// Takes one step towards the end of the command in the shell. `shell`: the shell itself is still
+    /// at work on it.
+    pub(super) fn signal_step(&mut self, number: u64, step: Step, shell: bool) {
+        self.signal_targets(number, step, None, shell);
+    }
+
+    fn signal_targets(&mut self, number: u64, step: Step, background: Option<i32>, with_shell: bool) {
+        let shell = self.shell.as_ref().filter(|_| background.is_none()).map(|shell| shell.pid);
+        let mut job = match with_shell || background.is_some() {
+            true => self.job(background).processes,
+            // The shell is back: what is in its foreground now is not part of the command.
+            false => Vec::new(),
+        };
+        let Some(running) = self.commands.get_mut(number).and_then(Exec::running_mut) else { return };
+        let targets = running.targets.get_or_insert_with(|| StopTargets {
+            seen: shell.map(|shell| Seen::now(shell, &job)).unwrap_or_default(),
+            doomed: Vec::new(),
+            awaited: None,
+        });
+        let strays = shell.map(|shell| targets.seen.strays(shell)).unwrap_or_default();
+        job.extend(strays);
+        let again: BTreeSet<(i32, u64)> = job.iter().map(|process| (process.pid, process.started)).collect();
+        targets.doomed.retain(|process| !again.contains(&(process.pid, process.started)));
+        targets.doomed.append(&mut job);
+        targets.awaited = None;
+        if let (Some(shell), true) = (shell, with_shell) {
+            // First, so that nothing of the text continues when its current program has died.
+            rustix::process::kill_process(shell, Signal::INT).ok();
+            if step == Step::KillShell {
+                rustix::process::kill_process(shell, Signal::KILL).ok();
+            }
+        }
+        let signal = match step {
+            Step::Interrupt => Signal::INT,
+            Step::Terminate => Signal::TERM,
+            Step::Kill | Step::KillShell => Signal::KILL,
+        };
+        for process in &targets.doomed {
+            tree::signal(process, signal);
+            // A job that was stopped dies of its signal only when it continues.
+            tree::signal(process, Signal::CONT);
+        }
+    }
+
+    /// Whether something that was part of a stopped command is still alive. Its strays are killed.
+    pub(super) fn has_stragglers(&mut self, number: u64) -> bool {
+        let Some(shell) = self.shell.as_ref().map(|shell| shell.pid) else { return false };
+        let running = self.commands.get_mut(number).and_then(Exec::running_mut);
+        let Some(targets) = running.and_then(|running| running.targets.as_mut()) else { return false };
+        if targets.awaited.as_mut().is_some_and(|awaited| !awaited.are_gone()) {
+            return true;
+        }
+        for stray in targets.seen.strays(shell) {
+            tree::signal(&stray, Signal::KILL);
+            targets.doomed.push(stray);
+        }
+        targets.doomed.retain(tree::is_alive);
+        if targets.doomed.is_empty() {
+            return false;
+        }
+        // Without a descriptor for it, the next look is when the next step is due.
+        targets.awaited = Awaited::new(targets.doomed.clone()).ok();
+        true
+    }
+
+    /// One of the processes of a stopped command is gone.
+    pub(super) fn on_straggler_gone(&mut self) {
+        if let Some(number) = self.driver.foreground() {
+            let alive = self.has_stragglers(number);
+            self.drive(Event::Stragglers { alive });
+        }
+    }
+
+    /// The command is over; strays of it may still appear below the shell.
+    pub(super) fn watch_strays(&mut self, number: u64) {
+        let running = self.commands.get_mut(number).and_then(Exec::running_mut);
+        let targets = running.and_then(|running| running.targets.as_mut());
+        if let (Some(targets), Some(shell)) = (targets, &mut self.shell) {
+            shell.stray_watch = Some(std::mem::take(&mut targets.seen));
+        }
+    }
+
+    /// The shell is silent: it waits for a process that it should have forgotten.
+    pub(super) fn end_strays(&mut self) {
+        let job = self.job(None).processes;
+        let Some(shell) = &self.shell else { return };
+        if let Some(seen) = &shell.stray_watch {
+            strays::end(&seen.strays(shell.pid));
+            strays::end(&job);
+        }
+    }
+
+    /// Sends just the signal named to what runs. The shell itself only ever gets INT, which takes it to
+    /// its prompt.
+    pub(super) fn signal_command(&self, background: Option<i32>, signal: Signal) {
+        let job = self.job(background);
+        for process in &job.processes {
+            tree::signal(process, signal);
+        }
+        if job.is_shell && job.processes.is_empty() {
+            self.interrupt_shell();
+        }
+    }
+
+    pub(super) fn interrupt_shell(&self) {
+        if let Some(shell) = &self.shell {
+            rustix::process::kill_process(shell.pid, Signal::INT).ok();
+        }
+    }
+
+    /// What runs now: the foreground job and all below it, or the background command.
+    pub(super) fn job(&self, background: Option<i32>) -> Job {
+        if let Some(pid) = background {
+            let processes = tree::look(pid).into_iter().chain(tree::descendants(pid)).collect();
+            return Job { processes, is_shell: false };
+        }
+        let Some(shell) = &self.shell else { return Job { processes: Vec::new(), is_shell: false } };
+        let shell_pid = shell.raw_pid();
+        let foreground =
+            rustix::termios::tcgetpgrp(&shell.terminal).map_or(shell_pid, |pid| pid.as_raw_nonzero().get());
+        Job { processes: tree::job(shell_pid, foreground), is_shell: foreground == shell_pid }
+    }
+}
+
+/// What a running command consists of.
+pub(super) struct Job {
+    pub(super) processes: Vec<tree::Process>,
+    /// The shell itself is in the foreground, with a loop or a builtin.
+    is_shell: bool,
+}
+
+/// The C library keeps 32 and 33 to itself.
+fn named_signal(raw: i32) -> Result<Signal, Fault> {
+    match (Signal::from_named_raw(raw), raw) {
+        (Some(signal), _) => Ok(signal),
+        // SAFETY: a signal of the kernel's that the C library leaves to programs; this one is only sent.
+        (None, 34..=64) => Ok(unsafe { Signal::from_raw_unchecked(raw) }),
+        (None, _) => Err(Fault::invalid(format!("param `signal`: {raw} cannot be sent; nothing was done"))),
+    }
+}
