@@ -79,7 +79,7 @@ impl Past {
     }
 }
 
-/// What a restored state lacks, to be told with it.
+/// What a restored state lacks, as part of a note.
 pub(crate) fn without(snapshot: Option<&Snapshot>) -> String {
     let names = snapshot.and_then(Snapshot::lacks);
     names.map(|names| format!(" (without {names}: too large to be kept)")).unwrap_or_default()

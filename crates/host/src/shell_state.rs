@@ -18,6 +18,8 @@ const UNRECORDED: usize = 200;
 pub(crate) struct ShellState {
     /// The last that the shell has printed; None if it has never done so.
     snapshot: Option<Snapshot>,
+    /// Code of the user's runs around every command. Looked up once per state, not per command.
+    has_hooks: bool,
     /// In place of one that was never printed.
     none: Snapshot,
     cwd: String,
@@ -40,6 +42,7 @@ impl ShellState {
         restarts: u64,
     ) -> ShellState {
         ShellState {
+            has_hooks: snapshot.as_ref().is_some_and(plain::has_hooks),
             snapshot,
             none: Snapshot::default(),
             saved_cwd: cwd.clone(),
@@ -109,7 +112,8 @@ impl ShellState {
 
     /// Whether the shell's state after the command is the state before it.
     pub(crate) fn is_left_alone_by(&self, run: &RunSpec) -> bool {
-        self.unrecorded.len() < UNRECORDED
+        !self.has_hooks
+            && self.unrecorded.len() < UNRECORDED
             && run.env.is_empty()
             && run.working_dir.is_none()
             && self.known().is_some_and(|snapshot| plain::leaves_state_alone(&run.command, snapshot))
@@ -154,6 +158,7 @@ impl ShellState {
             self.add_note(format!("too large to be kept, a new shell would not have them: {names}"));
         }
         let changed = self.snapshot.as_ref() != Some(&snapshot) || self.saved_cwd != self.cwd;
+        self.has_hooks = plain::has_hooks(&snapshot);
         self.snapshot = Some(snapshot);
         changed
     }
@@ -161,5 +166,82 @@ impl ShellState {
     /// The state is about to be written to disk.
     pub(crate) fn mark_saved(&mut self) {
         self.saved_cwd.clone_from(&self.cwd);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trl_protocol::wire::{Mode, Stdin};
+
+    use super::*;
+
+    fn run(command: &str) -> RunSpec {
+        RunSpec {
+            command: command.to_owned(),
+            timeout_ms: None,
+            stdin: Stdin::Empty,
+            env: BTreeMap::new(),
+            working_dir: None,
+            max_output: 0,
+            mode: Mode::Collect,
+            wait_ms: 0,
+            background: false,
+            tty: false,
+            run_id: None,
+            merge_stderr: false,
+        }
+    }
+
+    fn state() -> ShellState {
+        ShellState::new(Some(Snapshot::default()), "/".to_owned(), None, 0)
+    }
+
+    #[test]
+    fn a_command_that_may_change_something_needs_the_history_of_those_before() {
+        let mut state = state();
+        assert!(state.is_left_alone_by(&run("ls")) && !state.needs_history_for(&run("cd /")));
+        state.record_later("ls".to_owned());
+        assert!(!state.needs_history_for(&run("ls")) && state.needs_history_for(&run("cd /")));
+        assert_eq!(state.take_unrecorded(), ["ls"]);
+        assert!(!state.needs_history_for(&run("cd /")));
+    }
+
+    #[test]
+    fn without_a_printed_state_every_command_may_change_something() {
+        let state = ShellState::new(None, "/".to_owned(), None, 0);
+        assert!(!state.is_left_alone_by(&run("ls")));
+        let with_dir = RunSpec { working_dir: Some("/tmp".to_owned()), ..run("ls") };
+        assert!(!self::state().is_left_alone_by(&with_dir));
+    }
+
+    #[test]
+    fn hooks_count_from_the_state_that_has_them() {
+        let mut state = state();
+        let mut hooked = Snapshot::default();
+        hooked.functions.insert("precmd".to_owned(), String::new());
+        assert!(state.learn(hooked) && !state.is_left_alone_by(&run("ls")));
+        assert!(state.learn(Snapshot::default()) && state.is_left_alone_by(&run("ls")));
+    }
+
+    #[test]
+    fn only_what_differs_from_the_disk_is_written() {
+        let mut state = state();
+        assert!(!state.learn(Snapshot::default()));
+        state.set_cwd("/tmp".to_owned());
+        assert!(state.learn(Snapshot::default()));
+        state.mark_saved();
+        assert!(!state.learn(Snapshot::default()));
+    }
+
+    #[test]
+    fn what_becomes_too_large_is_noted_once() {
+        let mut state = state();
+        let large = Snapshot { too_large: BTreeSet::from(["big".to_owned()]), ..Snapshot::default() };
+        state.set_note("first".to_owned());
+        state.learn(large.clone());
+        let note = state.take_note().unwrap();
+        assert!(note.starts_with("first; too large to be kept") && note.ends_with("big"), "{note}");
+        state.learn(large);
+        assert_eq!(state.take_note(), None);
     }
 }

@@ -68,7 +68,7 @@ fn with_descendants(all: Vec<Process>, chosen: impl Fn(&Process) -> bool) -> Vec
     all.into_iter().filter(|process| !process.zombie).filter(is_one).collect()
 }
 
-/// A program's words, by which a fork of the shell is told from what it becomes.
+/// A program's command line, which distinguishes a fork of the shell from what it becomes.
 fn image(pid: i32) -> Option<Vec<u8>> {
     trl_sys::process::command_line(pid)
 }

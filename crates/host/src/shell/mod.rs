@@ -47,7 +47,7 @@ pub struct Shell {
     pub terminal: OwnedFd,
     nonce: String,
     heard: Vec<u8>,
-    /// The count that its last prompt told.
+    /// The count in its last prompt.
     count: Option<String>,
     /// The state that it prints now.
     pub(crate) state_print: Option<StatePrint>,

@@ -92,7 +92,7 @@ enum Quote {
     Ansi,
 }
 
-/// Splits the listing of functions, whose names are told in the order of the listing.
+/// Splits the listing of functions, whose names are given in the order of the listing.
 ///
 /// `header` is how a function of that name begins, as a whole line. Such a line may also stand
 /// in somebody's text (a heredoc, a string), so a name is a boundary only if its header is there

@@ -19,14 +19,14 @@ pub(crate) struct Emulator {
     parser: vt100::Parser<Side>,
 }
 
-/// What the terminal is told and asked beside the screen.
+/// What programs tell and ask the terminal beyond what is drawn.
 #[derive(Debug, Default)]
 struct Side {
     title: String,
     answers: Vec<u8>,
 }
 
-/// A screen as it is told.
+/// A screen as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct View {
     pub(crate) rows: u16,
