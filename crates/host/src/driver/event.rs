@@ -21,8 +21,8 @@ pub(crate) enum Event {
     LineFailed,
     /// This command is next in the queue.
     Next(Next),
-    /// The answer to [`Effect::Launch`]. `by_prompt`: the shell's prompt will tell that it is back.
-    Launched { by_prompt: bool },
+    /// The answer to [`Effect::Launch`].
+    Launched(Launched),
     /// The answer to [`Effect::Launch`]: the command did not start and was refused.
     LaunchFailed,
     /// Somebody cancelled this command, or its deadline passed.
@@ -86,7 +86,13 @@ pub(crate) struct Next {
     pub(crate) exec: u64,
     /// The command may look at the history, which lacks commands that ran before it.
     pub(crate) history_first: bool,
-    /// How long it may run.
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Launched {
+    /// The shell's prompt will tell that it is back.
+    pub(crate) by_prompt: bool,
+    /// How long the command may run from now on.
     pub(crate) timeout: Option<Duration>,
 }
 

@@ -20,19 +20,19 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 pub(crate) use event::{
-    AskState, Attempt, CommandEnd, Effect, Event, Exit, Next, Note, OwnLine, Prompt, Purpose, StateRead,
-    Status,
+    AskState, Attempt, CommandEnd, Effect, Event, Exit, Launched, Next, Note, OwnLine, Prompt, Purpose,
+    StateRead, Status,
 };
 use stage::Stage;
 pub(crate) use stop::{Step, Stop, Why};
-use transitions::{on_line_failed, on_prompt_at_terminal, on_shell_ended, on_stop, on_time, starting};
+use transitions::{
+    on_launched, on_line_failed, on_prompt_at_terminal, on_shell_ended, on_stop, on_time, starting,
+};
 
 /// How long the shell may take for a line of the engine's that runs no command.
 pub(crate) const LINE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same for a shell that has much to print.
 const LARGE_STATE_TIMEOUT: Duration = Duration::from_secs(30);
-/// A command that takes longer than this can afford a more careful look at the shell.
-const PROMPT_DUE: Duration = Duration::from_millis(20);
 
 /// What differs between shells, as far as their lifecycle is concerned.
 #[derive(Debug, Clone, Copy)]
@@ -145,13 +145,7 @@ impl Driver {
             },
             Event::LineFailed => on_line_failed(stage, now, effects),
             Event::Next(next) => self.on_next(stage, next, now, effects),
-            Event::Launched { by_prompt } => match stage {
-                Stage::Running { exec, deadline, stop, .. } => {
-                    let prompt_due = (by_prompt && stop.is_none()).then(|| now + PROMPT_DUE);
-                    Stage::Running { exec, deadline, prompt_due, stop }
-                }
-                stage => stage,
-            },
+            Event::Launched(launched) => on_launched(stage, launched, now),
             Event::LaunchFailed => match stage {
                 Stage::Running { .. } => Stage::Idle,
                 stage => stage,

@@ -3,12 +3,16 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::event::{AskState, Attempt, CommandEnd, Effect, Exit, Next, Note, OwnLine, Prompt, Purpose};
+use super::event::{
+    AskState, Attempt, CommandEnd, Effect, Exit, Launched, Next, Note, OwnLine, Prompt, Purpose,
+};
 use super::event::{StateRead, Status, Unknown};
 use super::stage::{Restore, Stage};
 use super::stop::{Stop, Why};
 use super::{Driver, Effects, LINE_TIMEOUT, Traits};
 
+/// A command that takes longer than this can afford a more careful look at the shell.
+const PROMPT_DUE: Duration = Duration::from_millis(20);
 /// The same for the first prompt of a shell that reads the user's start-up files.
 const FIRST_PROMPT_DUE: Duration = Duration::from_millis(300);
 /// A shell that is silent for this long after an interrupt waits for a stray process.
@@ -139,8 +143,7 @@ impl Driver {
             Stage::Idle => {
                 self.repeats = 0;
                 effects.push_back(Effect::Launch { exec: next.exec });
-                let deadline = next.timeout.map(|timeout| now + timeout);
-                Stage::Running { exec: next.exec, deadline, prompt_due: None, stop: None }
+                Stage::Running { exec: next.exec, deadline: None, prompt_due: None, stop: None }
             }
             Stage::Dead => {
                 effects.push_back(Effect::SpawnShell);
@@ -284,6 +287,19 @@ pub(super) fn on_prompt_at_terminal(stage: Stage, status: i32, effects: &mut Eff
     };
     effects.push_back(Effect::Finish { exec, end: CommandEnd::Status(status), why });
     abandon(Note::LineEditor, effects)
+}
+
+/// The command has the shell now, and its time begins.
+pub(super) fn on_launched(stage: Stage, launched: Launched, now: Instant) -> Stage {
+    match stage {
+        Stage::Running { exec, stop: None, .. } => Stage::Running {
+            exec,
+            deadline: launched.timeout.map(|timeout| now + timeout),
+            prompt_due: launched.by_prompt.then(|| now + PROMPT_DUE),
+            stop: None,
+        },
+        stage => stage,
+    }
 }
 
 /// Nothing was said, so the shell is where it was before.

@@ -10,7 +10,7 @@ use trl_protocol::wire::RunSpec;
 use super::Host;
 use crate::activity::timestamp;
 use crate::commands::{Background, Input, Output, Requester};
-use crate::driver::{Event, Next};
+use crate::driver::{Event, Launched, Next};
 use crate::shell::dialect::Launch;
 use crate::shell::{path_of, text};
 use crate::terminal;
@@ -33,8 +33,7 @@ impl Host {
                 self.refuse(number, fault);
                 continue;
             }
-            let timeout = self.timeout_of(&exec.spec);
-            self.drive(Event::Next(Next { exec: number, history_first, timeout }));
+            self.drive(Event::Next(Next { exec: number, history_first }));
         }
     }
 
@@ -79,7 +78,8 @@ impl Host {
                 self.mark_running(number, None);
                 self.show_start(number);
                 self.feed(number);
-                Event::Launched { by_prompt }
+                let timeout = self.commands.get(number).and_then(|exec| self.timeout_of(&exec.spec));
+                Event::Launched(Launched { by_prompt, timeout })
             }
             Err(error) => {
                 self.refuse(number, Fault::refused_for_now("the command could not be started", &error));
@@ -143,8 +143,10 @@ impl Host {
     pub(super) fn mark_running(&mut self, number: u64, pid: Option<i32>) {
         self.activity.mark();
         let (now, at) = self.activity.last();
-        let timeout = self.commands.get(number).and_then(|exec| self.timeout_of(&exec.spec));
-        let background = pid.map(|pid| Background::new(pid, timeout.map(|timeout| now + timeout)));
+        let background = pid.map(|pid| {
+            let timeout = self.commands.get(number).and_then(|exec| self.timeout_of(&exec.spec));
+            Background::new(pid, timeout.map(|timeout| now + timeout))
+        });
         self.commands.mark_running(number, background, now, at);
         self.notify_watchers(number);
     }

@@ -106,7 +106,7 @@ fn event_name(event: &Event) -> &'static str {
         Event::StateIsLarge => "StateIsLarge",
         Event::LineFailed => "LineFailed",
         Event::Next(_) => "Next",
-        Event::Launched { .. } => "Launched",
+        Event::Launched(_) => "Launched",
         Event::LaunchFailed => "LaunchFailed",
         Event::Stop { .. } => "Stop",
         Event::Stragglers { .. } => "Stragglers",
@@ -145,7 +145,11 @@ fn prompt(code: i32) -> Prompt {
 }
 
 fn next(exec: u64) -> Next {
-    Next { exec, history_first: false, timeout: Some(Duration::from_secs(1)) }
+    Next { exec, history_first: false }
+}
+
+fn launched(by_prompt: bool) -> Event {
+    Event::Launched(Launched { by_prompt, timeout: Some(Duration::from_secs(1)) })
 }
 
 /// Each event, with the moment at which it happens in milliseconds.
@@ -173,8 +177,8 @@ fn events() -> Vec<(&'static str, u64, Event)> {
         ("LineFailed", 10, Event::LineFailed),
         ("Next", 10, Event::Next(next(8))),
         ("Next, history first", 10, Event::Next(Next { history_first: true, ..next(8) })),
-        ("Launched, the prompt will tell", 10, Event::Launched { by_prompt: true }),
-        ("Launched", 10, Event::Launched { by_prompt: false }),
+        ("Launched, the prompt will tell", 10, launched(true)),
+        ("Launched", 10, launched(false)),
         ("LaunchFailed", 10, Event::LaunchFailed),
         ("Stop this command", 10, Event::Stop { exec: EXEC, why: Why::Cancel }),
         ("Stop another command", 10, Event::Stop { exec: EXEC + 1, why: Why::Timeout }),

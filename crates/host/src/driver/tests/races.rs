@@ -6,7 +6,7 @@ use super::*;
 fn running() -> Driver {
     let mut driver = driver(Stage::Idle);
     assert_eq!(tell(&mut driver, Event::Next(next(EXEC)), 0), [Effect::Launch { exec: EXEC }]);
-    assert!(tell(&mut driver, Event::Launched { by_prompt: true }, 0).is_empty());
+    assert!(tell(&mut driver, launched(true), 0).is_empty());
     driver
 }
 
