@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from . import blocking, contract, python
+from . import blocking, contract, python, typescript
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ROOT / "python/src/terminal_runtime"
+TYPESCRIPT = ROOT / "typescript/src"
 #: Written for each API by hand.
 BY_HAND = ("_pipe.py",)
 
@@ -19,6 +20,8 @@ def generated() -> dict[Path, str]:
         PYTHON / "protocol.py": python.protocol(model),
         PYTHON / "_faults.py": python.faults(model),
         PYTHON / "_aio/_methods.py": python.methods(model),
+        TYPESCRIPT / "protocol.ts": typescript.protocol(model),
+        TYPESCRIPT / "methods.ts": typescript.methods(model),
     }
     asyncio_files = {*(PYTHON / "_aio").glob("*.py"), PYTHON / "_aio/_methods.py"}
     for source in sorted(asyncio_files):

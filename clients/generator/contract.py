@@ -49,6 +49,9 @@ def read(path: Path) -> Contract:
                 params.object(f"{camel(name)}Params", method["params"]),
                 Named(reply.declare(names.reply(name, method["reply"]), method["reply"])),
                 tuple(method.get("events", ())),
+                method["about"],
+                method["retry"],
+                method.get("retry_id"),
             )
         )
     return contract

@@ -94,6 +94,11 @@ class Method:
     reply: Named
     #: Names of the events that come before the reply; empty for most methods.
     events: tuple[str, ...]
+    about: str
+    #: `safe`, `by_id` or `never`.
+    retry: str
+    #: The param that makes a repetition harmless, with `by_id`.
+    retry_id: str | None
 
     @property
     def snake(self) -> str:

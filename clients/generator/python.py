@@ -367,7 +367,7 @@ def stub(types: Types, method: Method) -> list[str]:
         else:
             lines.append(f"        {name_of(field.name)}: {written} | None = None,")
     lines.append(f"    ) -> {result}:")
-    doc = f"`{method.name}`" + (f": {method.params.doc}" if method.params.doc else "")
+    doc = f"`{method.name}`: {' '.join(method.about.split())}"
     lines += docstring(doc, "        ")
     lines += ["        params = _given(", "            {"]
     lines += [f"                {quoted(f.name)}: {name_of(f.name)}," for f in ordered]

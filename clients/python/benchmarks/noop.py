@@ -22,8 +22,9 @@ from collections.abc import Awaitable, Callable
 from terminal_runtime import AsyncClient, AsyncSession, Client, Session
 
 LIMIT = 1.5
-ROUNDS = 40
-PER_ROUND = 25
+ROUNDS = 20
+#: Few enough that what a session keeps of earlier commands plays no part.
+PER_ROUND = 10
 
 
 class Raw:

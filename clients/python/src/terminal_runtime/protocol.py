@@ -104,14 +104,14 @@ REPEATABLE: frozenset[str] = frozenset((
     "agent.whoami",
     "contact.list",
     "contact.presence",
+    "events.subscribe",
+    "exec.attach",
     "exec.info",
     "exec.list",
     "exec.output",
     "exec.resize",
     "exec.screen",
     "exec.wait",
-    "mail.await_reply",
-    "mail.check_reply",
     "mail.dead_letters",
     "mail.held",
     "mail.status",
@@ -135,7 +135,6 @@ ID_PARAMS: dict[str, str] = {
 #: The param that says how long the daemon may wait.
 WAITS: dict[str, str] = {
     "exec.wait": "timeout_s",
-    "mail.await_reply": "timeout_s",
 }
 
 Change = Literal[
@@ -211,6 +210,7 @@ SessionState = Literal[
     "running",
     "terminated",
     "lost",
+    "damaged",
 ]
 
 State = Literal[
@@ -1459,6 +1459,8 @@ class SessionInfo(Shown):
 
     command_count: int
     created_at: str
+    #: Of a damaged session: what is wrong with it, and what can be done.
+    damage: str | None = None
     #: Names of the variables given at creation and exported since; never a value.
     env_keys: list[str]
     host_pid: int
@@ -1489,6 +1491,7 @@ class SessionInfo(Shown):
         return cls(
             command_count=data["command_count"],
             created_at=data["created_at"],
+            damage=data.get("damage"),
             env_keys=data["env_keys"],
             host_pid=data["host_pid"],
             idle_timeout_s=data["idle_timeout_s"],

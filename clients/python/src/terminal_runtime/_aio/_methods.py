@@ -106,7 +106,7 @@ class AsyncMethods:
         name: str,
         policy: Policy | None = None,
     ) -> AgentCreateReply:
-        """`agent.create`"""
+        """`agent.create`: Creates an agent."""
         params = _given(
             {
                 "name": name,
@@ -120,7 +120,7 @@ class AsyncMethods:
         *,
         as_: str | None = None,
     ) -> AgentHeartbeatReply:
-        """`agent.heartbeat`: Params of requests that need only to know who asks."""
+        """`agent.heartbeat`: Says that a session of an agent is still there."""
         params = _given(
             {
                 "as": as_,
@@ -131,7 +131,7 @@ class AsyncMethods:
     async def agent_list(
         self,
     ) -> AgentListReply:
-        """`agent.list`: Params of requests that take none."""
+        """`agent.list`: Lists the agents of this daemon."""
         params = _given(
             {
             }
@@ -143,7 +143,7 @@ class AsyncMethods:
         *,
         as_: str | None = None,
     ) -> AgentReleaseReply:
-        """`agent.release`: Params of requests that need only to know who asks."""
+        """`agent.release`: Ends a session of an agent."""
         params = _given(
             {
                 "as": as_,
@@ -157,7 +157,7 @@ class AsyncMethods:
         agent: str | None = None,
         as_: str | None = None,
     ) -> AgentSessionsReply:
-        """`agent.sessions`"""
+        """`agent.sessions`: Lists the sessions of an agent."""
         params = _given(
             {
                 "agent": agent,
@@ -179,7 +179,7 @@ class AsyncMethods:
         terminal: str | None = None,
         usual: bool | None = None,
     ) -> AgentUseReply:
-        """`agent.use`"""
+        """`agent.use`: Opens a session of an agent and binds it to the connection."""
         params = _given(
             {
                 "agent": agent,
@@ -200,7 +200,7 @@ class AsyncMethods:
         *,
         as_: str | None = None,
     ) -> AgentWhoamiReply:
-        """`agent.whoami`: Params of requests that need only to know who asks."""
+        """`agent.whoami`: Tells which agent and session the caller is."""
         params = _given(
             {
                 "as": as_,
@@ -214,7 +214,7 @@ class AsyncMethods:
         who: str,
         as_: str | None = None,
     ) -> ContactRow:
-        """`contact.accept`"""
+        """`contact.accept`: Accepts a contact."""
         params = _given(
             {
                 "who": who,
@@ -229,7 +229,7 @@ class AsyncMethods:
         who: str,
         as_: str | None = None,
     ) -> ContactRow:
-        """`contact.block`"""
+        """`contact.block`: Blocks a contact."""
         params = _given(
             {
                 "who": who,
@@ -244,7 +244,7 @@ class AsyncMethods:
         who: str,
         as_: str | None = None,
     ) -> ContactRow:
-        """`contact.decline`"""
+        """`contact.decline`: Declines a contact."""
         params = _given(
             {
                 "who": who,
@@ -258,7 +258,7 @@ class AsyncMethods:
         *,
         as_: str | None = None,
     ) -> ContactListReply:
-        """`contact.list`: Params of requests that need only to know who asks."""
+        """`contact.list`: Lists the contacts."""
         params = _given(
             {
                 "as": as_,
@@ -271,7 +271,7 @@ class AsyncMethods:
         *,
         as_: str | None = None,
     ) -> ContactPresenceReply:
-        """`contact.presence`: Params of requests that need only to know who asks."""
+        """`contact.presence`: Tells which contacts can be reached now."""
         params = _given(
             {
                 "as": as_,
@@ -285,7 +285,7 @@ class AsyncMethods:
         who: str,
         as_: str | None = None,
     ) -> ContactRow:
-        """`contact.request`"""
+        """`contact.request`: Asks another agent to become a contact."""
         params = _given(
             {
                 "who": who,
@@ -300,7 +300,9 @@ class AsyncMethods:
         from_: int | None = None,
         topics: Sequence[Topic] | None = None,
     ) -> AsyncEventStream[ChangeEvent | MissedEvent | SubscribedEvent, EventsSubscribeReply]:
-        """`events.subscribe`"""
+        """`events.subscribe`: Sends an event for each change of sessions, commands, agents
+        and mail.
+        """
         params = _given(
             {
                 "from": from_,
@@ -317,7 +319,9 @@ class AsyncMethods:
         stderr_offset: int | None = None,
         stdout_offset: int | None = None,
     ) -> AsyncEventStream[CommandEvent, ExecAttachReply]:
-        """`exec.attach`"""
+        """`exec.attach`: Sends the output of a command, running or finished, as events from
+        an offset on.
+        """
         params = _given(
             {
                 "exec_id": exec_id,
@@ -334,7 +338,7 @@ class AsyncMethods:
         exec_id: str,
         bound: bool | None = None,
     ) -> ExecBindReply:
-        """`exec.bind`"""
+        """`exec.bind`: Ends a command when the connection that asked closes, or no longer."""
         params = _given(
             {
                 "exec_id": exec_id,
@@ -350,7 +354,7 @@ class AsyncMethods:
         session_id: str | None = None,
         signal: int | str | None = None,
     ) -> ExecCancelReply:
-        """`exec.cancel`"""
+        """`exec.cancel`: Ends a command with signals; its shell and the shell's state stay."""
         params = _given(
             {
                 "exec_id": exec_id,
@@ -365,7 +369,7 @@ class AsyncMethods:
         *,
         exec_id: str,
     ) -> ExecInfo:
-        """`exec.info`"""
+        """`exec.info`: Describes one command."""
         params = _given(
             {
                 "exec_id": exec_id,
@@ -378,7 +382,7 @@ class AsyncMethods:
         *,
         session_id: str | None = None,
     ) -> ExecListReply:
-        """`exec.list`"""
+        """`exec.list`: Lists the commands of one session or of all."""
         params = _given(
             {
                 "session_id": session_id,
@@ -395,7 +399,7 @@ class AsyncMethods:
         limit: int | None = None,
         offset: int | None = None,
     ) -> ExecOutputReply:
-        """`exec.output`"""
+        """`exec.output`: Returns a range of a command's kept output."""
         params = _given(
             {
                 "exec_id": exec_id,
@@ -414,7 +418,7 @@ class AsyncMethods:
         exec_id: str,
         rows: int,
     ) -> ExecResizeReply:
-        """`exec.resize`"""
+        """`exec.resize`: Changes the size of a command's terminal."""
         params = _given(
             {
                 "cols": cols,
@@ -443,7 +447,7 @@ class AsyncMethods:
         wait_s: float | None = None,
         working_dir: str | None = None,
     ) -> ExecRunReply:
-        """`exec.run`: Shared by `exec.run`, `exec.stream` and `exec.start`."""
+        """`exec.run`: Runs a command and answers with its output when it has ended."""
         params = _given(
             {
                 "command": command,
@@ -471,7 +475,7 @@ class AsyncMethods:
         exec_id: str | None = None,
         session_id: str | None = None,
     ) -> ExecScreenReply:
-        """`exec.screen`: One of the two."""
+        """`exec.screen`: Returns the screen of a command's terminal."""
         params = _given(
             {
                 "exec_id": exec_id,
@@ -499,7 +503,7 @@ class AsyncMethods:
         wait_s: float | None = None,
         working_dir: str | None = None,
     ) -> ExecStartReply:
-        """`exec.start`: Shared by `exec.run`, `exec.stream` and `exec.start`."""
+        """`exec.start`: Starts a command and answers at once."""
         params = _given(
             {
                 "command": command,
@@ -540,7 +544,7 @@ class AsyncMethods:
         wait_s: float | None = None,
         working_dir: str | None = None,
     ) -> AsyncEventStream[CommandEvent, ExecStreamReply]:
-        """`exec.stream`: Shared by `exec.run`, `exec.stream` and `exec.start`."""
+        """`exec.stream`: Runs a command; its output comes as events."""
         params = _given(
             {
                 "command": command,
@@ -569,7 +573,7 @@ class AsyncMethods:
         timeout_s: float | None = None,
         until: UntilParam | None = None,
     ) -> ExecWaitReply:
-        """`exec.wait`"""
+        """`exec.wait`: Waits until a command ends, prints something or opens a port."""
         params = _given(
             {
                 "exec_id": exec_id,
@@ -588,7 +592,7 @@ class AsyncMethods:
         eof: bool | None = None,
         write_id: str | None = None,
     ) -> ExecWriteReply:
-        """`exec.write`"""
+        """`exec.write`: Writes to the stdin of a running command."""
         params = _given(
             {
                 "exec_id": exec_id,
@@ -611,9 +615,7 @@ class AsyncMethods:
         on: bool | None = None,
         status: bool | None = None,
     ) -> MailAutorespondReply:
-        """`mail.autorespond`: `action`, or one of the three words as a param of its own;
-        with none of them, `status`.
-        """
+        """`mail.autorespond`: Switches the automatic responder, or tells its state."""
         params = _given(
             {
                 "action": action,
@@ -634,7 +636,7 @@ class AsyncMethods:
         as_: str | None = None,
         timeout_s: float | None = None,
     ) -> MailAwaitReplyReply:
-        """`mail.await_reply`"""
+        """`mail.await_reply`: Waits for the reply to a message."""
         params = _given(
             {
                 "message_id": message_id,
@@ -650,7 +652,7 @@ class AsyncMethods:
         message_id: str,
         as_: str | None = None,
     ) -> MailCheckReplyReply:
-        """`mail.check_reply`: Params of requests that name one message."""
+        """`mail.check_reply`: Returns the reply to a message if there is one."""
         params = _given(
             {
                 "message_id": message_id,
@@ -664,7 +666,7 @@ class AsyncMethods:
         *,
         as_: str | None = None,
     ) -> MailDeadLettersReply:
-        """`mail.dead_letters`: Params of requests that need only to know who asks."""
+        """`mail.dead_letters`: Lists mail that could not be delivered."""
         params = _given(
             {
                 "as": as_,
@@ -677,7 +679,7 @@ class AsyncMethods:
         *,
         as_: str | None = None,
     ) -> MailHeldReply:
-        """`mail.held`: Params of requests that need only to know who asks."""
+        """`mail.held`: Lists mail that is held back."""
         params = _given(
             {
                 "as": as_,
@@ -694,7 +696,7 @@ class AsyncMethods:
         peek: bool | None = None,
         wait_s: float | None = None,
     ) -> MailInboxReply:
-        """`mail.inbox`"""
+        """`mail.inbox`: Returns messages that wait for the caller's session."""
         params = _given(
             {
                 "ack": ack,
@@ -714,7 +716,7 @@ class AsyncMethods:
         as_: str | None = None,
         auto: bool | None = None,
     ) -> MailReplyReply:
-        """`mail.reply`"""
+        """`mail.reply`: Replies to a message."""
         params = _given(
             {
                 "message_id": message_id,
@@ -731,7 +733,7 @@ class AsyncMethods:
         who: str,
         as_: str | None = None,
     ) -> MailResetReply:
-        """`mail.reset`"""
+        """`mail.reset`: Starts a new encrypted channel to another agent."""
         params = _given(
             {
                 "who": who,
@@ -752,7 +754,7 @@ class AsyncMethods:
         role: str | None = None,
         to_session: str | None = None,
     ) -> MailSendReply:
-        """`mail.send`"""
+        """`mail.send`: Sends a message."""
         params = _given(
             {
                 "text": text,
@@ -780,7 +782,7 @@ class AsyncMethods:
         timeout_s: float | None = None,
         to_session: str | None = None,
     ) -> MailSendAndWaitReply:
-        """`mail.send_and_wait`"""
+        """`mail.send_and_wait`: Sends a message and waits for its reply."""
         params = _given(
             {
                 "text": text,
@@ -802,7 +804,7 @@ class AsyncMethods:
         message_id: str,
         as_: str | None = None,
     ) -> MailStatusReply:
-        """`mail.status`: Params of requests that name one message."""
+        """`mail.status`: Tells what became of a sent message."""
         params = _given(
             {
                 "message_id": message_id,
@@ -816,7 +818,7 @@ class AsyncMethods:
         *,
         as_: str | None = None,
     ) -> AsyncEventStream[MailEvent, MailSubscribeReply]:
-        """`mail.subscribe`: Params of requests that need only to know who asks."""
+        """`mail.subscribe`: Sends an event when mail has arrived."""
         params = _given(
             {
                 "as": as_,
@@ -833,7 +835,7 @@ class AsyncMethods:
         rows: int | None = None,
         take_over: bool | None = None,
     ) -> AsyncEventStream[Output, SessionAttachReply]:
-        """`session.attach`"""
+        """`session.attach`: Shows a session as on a terminal, until the client detaches."""
         params = _given(
             {
                 "session_id": session_id,
@@ -851,7 +853,9 @@ class AsyncMethods:
         session_id: str,
         bound: bool | None = None,
     ) -> SessionBindReply:
-        """`session.bind`"""
+        """`session.bind`: Ends a session when the connection that asked closes, or no
+        longer.
+        """
         params = _given(
             {
                 "session_id": session_id,
@@ -874,7 +878,9 @@ class AsyncMethods:
         tty: bool | None = None,
         working_dir: str | None = None,
     ) -> SessionCreateReply:
-        """`session.create`"""
+        """`session.create`: Creates a session: a living shell whose state carries over from
+        command to command.
+        """
         params = _given(
             {
                 "env": env,
@@ -897,7 +903,7 @@ class AsyncMethods:
         session_id: str,
         force: bool | None = None,
     ) -> SessionDestroyReply:
-        """`session.destroy`"""
+        """`session.destroy`: Ends a session and every process it started."""
         params = _given(
             {
                 "session_id": session_id,
@@ -911,7 +917,7 @@ class AsyncMethods:
         *,
         session_id: str,
     ) -> SessionInfo:
-        """`session.info`: Params of every request that names one session and nothing else."""
+        """`session.info`: Describes one session."""
         params = _given(
             {
                 "session_id": session_id,
@@ -926,7 +932,7 @@ class AsyncMethods:
         session_id: str,
         encoding: Encoding | None = None,
     ) -> SessionInputReply:
-        """`session.input`"""
+        """`session.input`: Types into an attached session."""
         params = _given(
             {
                 "data": data,
@@ -939,7 +945,7 @@ class AsyncMethods:
     async def session_list(
         self,
     ) -> SessionListReply:
-        """`session.list`: Params of requests that take none."""
+        """`session.list`: Lists the sessions."""
         params = _given(
             {
             }
@@ -953,7 +959,7 @@ class AsyncMethods:
         rows: int,
         session_id: str,
     ) -> SessionResizeReply:
-        """`session.resize`"""
+        """`session.resize`: Changes the size of an attached session's terminal."""
         params = _given(
             {
                 "cols": cols,
@@ -968,9 +974,7 @@ class AsyncMethods:
         *,
         session_id: str,
     ) -> SessionRestartReply:
-        """`session.restart`: Params of every request that names one session and nothing
-        else.
-        """
+        """`session.restart`: Starts a new shell for a session and restores its state."""
         params = _given(
             {
                 "session_id": session_id,
@@ -981,7 +985,7 @@ class AsyncMethods:
     async def system_info(
         self,
     ) -> SystemInfoReply:
-        """`system.info`: Params of requests that take none."""
+        """`system.info`: Describes the daemon: version, methods, shells, limits."""
         params = _given(
             {
             }
@@ -991,7 +995,7 @@ class AsyncMethods:
     async def system_ping(
         self,
     ) -> SystemPingReply:
-        """`system.ping`: Params of requests that take none."""
+        """`system.ping`: Answers at once."""
         params = _given(
             {
             }
@@ -1001,7 +1005,7 @@ class AsyncMethods:
     async def system_runtimes(
         self,
     ) -> SystemRuntimesReply:
-        """`system.runtimes`: Params of requests that take none."""
+        """`system.runtimes`: Lists where sessions can be created."""
         params = _given(
             {
             }
@@ -1013,7 +1017,7 @@ class AsyncMethods:
         *,
         keep_sessions: bool | None = None,
     ) -> SystemShutdownReply:
-        """`system.shutdown`"""
+        """`system.shutdown`: Ends the daemon."""
         params = _given(
             {
                 "keep_sessions": keep_sessions,
@@ -1024,7 +1028,7 @@ class AsyncMethods:
     async def system_stats(
         self,
     ) -> SystemStatsReply:
-        """`system.stats`: Params of requests that take none."""
+        """`system.stats`: Counts sessions, commands and resources."""
         params = _given(
             {
             }

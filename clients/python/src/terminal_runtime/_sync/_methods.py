@@ -107,7 +107,7 @@ class Methods:
         name: str,
         policy: Policy | None = None,
     ) -> AgentCreateReply:
-        """`agent.create`"""
+        """`agent.create`: Creates an agent."""
         params = _given(
             {
                 "name": name,
@@ -121,7 +121,7 @@ class Methods:
         *,
         as_: str | None = None,
     ) -> AgentHeartbeatReply:
-        """`agent.heartbeat`: Params of requests that need only to know who asks."""
+        """`agent.heartbeat`: Says that a session of an agent is still there."""
         params = _given(
             {
                 "as": as_,
@@ -132,7 +132,7 @@ class Methods:
     def agent_list(
         self,
     ) -> AgentListReply:
-        """`agent.list`: Params of requests that take none."""
+        """`agent.list`: Lists the agents of this daemon."""
         params = _given(
             {
             }
@@ -144,7 +144,7 @@ class Methods:
         *,
         as_: str | None = None,
     ) -> AgentReleaseReply:
-        """`agent.release`: Params of requests that need only to know who asks."""
+        """`agent.release`: Ends a session of an agent."""
         params = _given(
             {
                 "as": as_,
@@ -158,7 +158,7 @@ class Methods:
         agent: str | None = None,
         as_: str | None = None,
     ) -> AgentSessionsReply:
-        """`agent.sessions`"""
+        """`agent.sessions`: Lists the sessions of an agent."""
         params = _given(
             {
                 "agent": agent,
@@ -180,7 +180,7 @@ class Methods:
         terminal: str | None = None,
         usual: bool | None = None,
     ) -> AgentUseReply:
-        """`agent.use`"""
+        """`agent.use`: Opens a session of an agent and binds it to the connection."""
         params = _given(
             {
                 "agent": agent,
@@ -201,7 +201,7 @@ class Methods:
         *,
         as_: str | None = None,
     ) -> AgentWhoamiReply:
-        """`agent.whoami`: Params of requests that need only to know who asks."""
+        """`agent.whoami`: Tells which agent and session the caller is."""
         params = _given(
             {
                 "as": as_,
@@ -215,7 +215,7 @@ class Methods:
         who: str,
         as_: str | None = None,
     ) -> ContactRow:
-        """`contact.accept`"""
+        """`contact.accept`: Accepts a contact."""
         params = _given(
             {
                 "who": who,
@@ -230,7 +230,7 @@ class Methods:
         who: str,
         as_: str | None = None,
     ) -> ContactRow:
-        """`contact.block`"""
+        """`contact.block`: Blocks a contact."""
         params = _given(
             {
                 "who": who,
@@ -245,7 +245,7 @@ class Methods:
         who: str,
         as_: str | None = None,
     ) -> ContactRow:
-        """`contact.decline`"""
+        """`contact.decline`: Declines a contact."""
         params = _given(
             {
                 "who": who,
@@ -259,7 +259,7 @@ class Methods:
         *,
         as_: str | None = None,
     ) -> ContactListReply:
-        """`contact.list`: Params of requests that need only to know who asks."""
+        """`contact.list`: Lists the contacts."""
         params = _given(
             {
                 "as": as_,
@@ -272,7 +272,7 @@ class Methods:
         *,
         as_: str | None = None,
     ) -> ContactPresenceReply:
-        """`contact.presence`: Params of requests that need only to know who asks."""
+        """`contact.presence`: Tells which contacts can be reached now."""
         params = _given(
             {
                 "as": as_,
@@ -286,7 +286,7 @@ class Methods:
         who: str,
         as_: str | None = None,
     ) -> ContactRow:
-        """`contact.request`"""
+        """`contact.request`: Asks another agent to become a contact."""
         params = _given(
             {
                 "who": who,
@@ -301,7 +301,9 @@ class Methods:
         from_: int | None = None,
         topics: Sequence[Topic] | None = None,
     ) -> EventStream[ChangeEvent | MissedEvent | SubscribedEvent, EventsSubscribeReply]:
-        """`events.subscribe`"""
+        """`events.subscribe`: Sends an event for each change of sessions, commands, agents
+        and mail.
+        """
         params = _given(
             {
                 "from": from_,
@@ -318,7 +320,9 @@ class Methods:
         stderr_offset: int | None = None,
         stdout_offset: int | None = None,
     ) -> EventStream[CommandEvent, ExecAttachReply]:
-        """`exec.attach`"""
+        """`exec.attach`: Sends the output of a command, running or finished, as events from
+        an offset on.
+        """
         params = _given(
             {
                 "exec_id": exec_id,
@@ -335,7 +339,7 @@ class Methods:
         exec_id: str,
         bound: bool | None = None,
     ) -> ExecBindReply:
-        """`exec.bind`"""
+        """`exec.bind`: Ends a command when the connection that asked closes, or no longer."""
         params = _given(
             {
                 "exec_id": exec_id,
@@ -351,7 +355,7 @@ class Methods:
         session_id: str | None = None,
         signal: int | str | None = None,
     ) -> ExecCancelReply:
-        """`exec.cancel`"""
+        """`exec.cancel`: Ends a command with signals; its shell and the shell's state stay."""
         params = _given(
             {
                 "exec_id": exec_id,
@@ -366,7 +370,7 @@ class Methods:
         *,
         exec_id: str,
     ) -> ExecInfo:
-        """`exec.info`"""
+        """`exec.info`: Describes one command."""
         params = _given(
             {
                 "exec_id": exec_id,
@@ -379,7 +383,7 @@ class Methods:
         *,
         session_id: str | None = None,
     ) -> ExecListReply:
-        """`exec.list`"""
+        """`exec.list`: Lists the commands of one session or of all."""
         params = _given(
             {
                 "session_id": session_id,
@@ -396,7 +400,7 @@ class Methods:
         limit: int | None = None,
         offset: int | None = None,
     ) -> ExecOutputReply:
-        """`exec.output`"""
+        """`exec.output`: Returns a range of a command's kept output."""
         params = _given(
             {
                 "exec_id": exec_id,
@@ -415,7 +419,7 @@ class Methods:
         exec_id: str,
         rows: int,
     ) -> ExecResizeReply:
-        """`exec.resize`"""
+        """`exec.resize`: Changes the size of a command's terminal."""
         params = _given(
             {
                 "cols": cols,
@@ -444,7 +448,7 @@ class Methods:
         wait_s: float | None = None,
         working_dir: str | None = None,
     ) -> ExecRunReply:
-        """`exec.run`: Shared by `exec.run`, `exec.stream` and `exec.start`."""
+        """`exec.run`: Runs a command and answers with its output when it has ended."""
         params = _given(
             {
                 "command": command,
@@ -472,7 +476,7 @@ class Methods:
         exec_id: str | None = None,
         session_id: str | None = None,
     ) -> ExecScreenReply:
-        """`exec.screen`: One of the two."""
+        """`exec.screen`: Returns the screen of a command's terminal."""
         params = _given(
             {
                 "exec_id": exec_id,
@@ -500,7 +504,7 @@ class Methods:
         wait_s: float | None = None,
         working_dir: str | None = None,
     ) -> ExecStartReply:
-        """`exec.start`: Shared by `exec.run`, `exec.stream` and `exec.start`."""
+        """`exec.start`: Starts a command and answers at once."""
         params = _given(
             {
                 "command": command,
@@ -541,7 +545,7 @@ class Methods:
         wait_s: float | None = None,
         working_dir: str | None = None,
     ) -> EventStream[CommandEvent, ExecStreamReply]:
-        """`exec.stream`: Shared by `exec.run`, `exec.stream` and `exec.start`."""
+        """`exec.stream`: Runs a command; its output comes as events."""
         params = _given(
             {
                 "command": command,
@@ -570,7 +574,7 @@ class Methods:
         timeout_s: float | None = None,
         until: UntilParam | None = None,
     ) -> ExecWaitReply:
-        """`exec.wait`"""
+        """`exec.wait`: Waits until a command ends, prints something or opens a port."""
         params = _given(
             {
                 "exec_id": exec_id,
@@ -589,7 +593,7 @@ class Methods:
         eof: bool | None = None,
         write_id: str | None = None,
     ) -> ExecWriteReply:
-        """`exec.write`"""
+        """`exec.write`: Writes to the stdin of a running command."""
         params = _given(
             {
                 "exec_id": exec_id,
@@ -612,9 +616,7 @@ class Methods:
         on: bool | None = None,
         status: bool | None = None,
     ) -> MailAutorespondReply:
-        """`mail.autorespond`: `action`, or one of the three words as a param of its own;
-        with none of them, `status`.
-        """
+        """`mail.autorespond`: Switches the automatic responder, or tells its state."""
         params = _given(
             {
                 "action": action,
@@ -635,7 +637,7 @@ class Methods:
         as_: str | None = None,
         timeout_s: float | None = None,
     ) -> MailAwaitReplyReply:
-        """`mail.await_reply`"""
+        """`mail.await_reply`: Waits for the reply to a message."""
         params = _given(
             {
                 "message_id": message_id,
@@ -651,7 +653,7 @@ class Methods:
         message_id: str,
         as_: str | None = None,
     ) -> MailCheckReplyReply:
-        """`mail.check_reply`: Params of requests that name one message."""
+        """`mail.check_reply`: Returns the reply to a message if there is one."""
         params = _given(
             {
                 "message_id": message_id,
@@ -665,7 +667,7 @@ class Methods:
         *,
         as_: str | None = None,
     ) -> MailDeadLettersReply:
-        """`mail.dead_letters`: Params of requests that need only to know who asks."""
+        """`mail.dead_letters`: Lists mail that could not be delivered."""
         params = _given(
             {
                 "as": as_,
@@ -678,7 +680,7 @@ class Methods:
         *,
         as_: str | None = None,
     ) -> MailHeldReply:
-        """`mail.held`: Params of requests that need only to know who asks."""
+        """`mail.held`: Lists mail that is held back."""
         params = _given(
             {
                 "as": as_,
@@ -695,7 +697,7 @@ class Methods:
         peek: bool | None = None,
         wait_s: float | None = None,
     ) -> MailInboxReply:
-        """`mail.inbox`"""
+        """`mail.inbox`: Returns messages that wait for the caller's session."""
         params = _given(
             {
                 "ack": ack,
@@ -715,7 +717,7 @@ class Methods:
         as_: str | None = None,
         auto: bool | None = None,
     ) -> MailReplyReply:
-        """`mail.reply`"""
+        """`mail.reply`: Replies to a message."""
         params = _given(
             {
                 "message_id": message_id,
@@ -732,7 +734,7 @@ class Methods:
         who: str,
         as_: str | None = None,
     ) -> MailResetReply:
-        """`mail.reset`"""
+        """`mail.reset`: Starts a new encrypted channel to another agent."""
         params = _given(
             {
                 "who": who,
@@ -753,7 +755,7 @@ class Methods:
         role: str | None = None,
         to_session: str | None = None,
     ) -> MailSendReply:
-        """`mail.send`"""
+        """`mail.send`: Sends a message."""
         params = _given(
             {
                 "text": text,
@@ -781,7 +783,7 @@ class Methods:
         timeout_s: float | None = None,
         to_session: str | None = None,
     ) -> MailSendAndWaitReply:
-        """`mail.send_and_wait`"""
+        """`mail.send_and_wait`: Sends a message and waits for its reply."""
         params = _given(
             {
                 "text": text,
@@ -803,7 +805,7 @@ class Methods:
         message_id: str,
         as_: str | None = None,
     ) -> MailStatusReply:
-        """`mail.status`: Params of requests that name one message."""
+        """`mail.status`: Tells what became of a sent message."""
         params = _given(
             {
                 "message_id": message_id,
@@ -817,7 +819,7 @@ class Methods:
         *,
         as_: str | None = None,
     ) -> EventStream[MailEvent, MailSubscribeReply]:
-        """`mail.subscribe`: Params of requests that need only to know who asks."""
+        """`mail.subscribe`: Sends an event when mail has arrived."""
         params = _given(
             {
                 "as": as_,
@@ -834,7 +836,7 @@ class Methods:
         rows: int | None = None,
         take_over: bool | None = None,
     ) -> EventStream[Output, SessionAttachReply]:
-        """`session.attach`"""
+        """`session.attach`: Shows a session as on a terminal, until the client detaches."""
         params = _given(
             {
                 "session_id": session_id,
@@ -852,7 +854,9 @@ class Methods:
         session_id: str,
         bound: bool | None = None,
     ) -> SessionBindReply:
-        """`session.bind`"""
+        """`session.bind`: Ends a session when the connection that asked closes, or no
+        longer.
+        """
         params = _given(
             {
                 "session_id": session_id,
@@ -875,7 +879,9 @@ class Methods:
         tty: bool | None = None,
         working_dir: str | None = None,
     ) -> SessionCreateReply:
-        """`session.create`"""
+        """`session.create`: Creates a session: a living shell whose state carries over from
+        command to command.
+        """
         params = _given(
             {
                 "env": env,
@@ -898,7 +904,7 @@ class Methods:
         session_id: str,
         force: bool | None = None,
     ) -> SessionDestroyReply:
-        """`session.destroy`"""
+        """`session.destroy`: Ends a session and every process it started."""
         params = _given(
             {
                 "session_id": session_id,
@@ -912,7 +918,7 @@ class Methods:
         *,
         session_id: str,
     ) -> SessionInfo:
-        """`session.info`: Params of every request that names one session and nothing else."""
+        """`session.info`: Describes one session."""
         params = _given(
             {
                 "session_id": session_id,
@@ -927,7 +933,7 @@ class Methods:
         session_id: str,
         encoding: Encoding | None = None,
     ) -> SessionInputReply:
-        """`session.input`"""
+        """`session.input`: Types into an attached session."""
         params = _given(
             {
                 "data": data,
@@ -940,7 +946,7 @@ class Methods:
     def session_list(
         self,
     ) -> SessionListReply:
-        """`session.list`: Params of requests that take none."""
+        """`session.list`: Lists the sessions."""
         params = _given(
             {
             }
@@ -954,7 +960,7 @@ class Methods:
         rows: int,
         session_id: str,
     ) -> SessionResizeReply:
-        """`session.resize`"""
+        """`session.resize`: Changes the size of an attached session's terminal."""
         params = _given(
             {
                 "cols": cols,
@@ -969,9 +975,7 @@ class Methods:
         *,
         session_id: str,
     ) -> SessionRestartReply:
-        """`session.restart`: Params of every request that names one session and nothing
-        else.
-        """
+        """`session.restart`: Starts a new shell for a session and restores its state."""
         params = _given(
             {
                 "session_id": session_id,
@@ -982,7 +986,7 @@ class Methods:
     def system_info(
         self,
     ) -> SystemInfoReply:
-        """`system.info`: Params of requests that take none."""
+        """`system.info`: Describes the daemon: version, methods, shells, limits."""
         params = _given(
             {
             }
@@ -992,7 +996,7 @@ class Methods:
     def system_ping(
         self,
     ) -> SystemPingReply:
-        """`system.ping`: Params of requests that take none."""
+        """`system.ping`: Answers at once."""
         params = _given(
             {
             }
@@ -1002,7 +1006,7 @@ class Methods:
     def system_runtimes(
         self,
     ) -> SystemRuntimesReply:
-        """`system.runtimes`: Params of requests that take none."""
+        """`system.runtimes`: Lists where sessions can be created."""
         params = _given(
             {
             }
@@ -1014,7 +1018,7 @@ class Methods:
         *,
         keep_sessions: bool | None = None,
     ) -> SystemShutdownReply:
-        """`system.shutdown`"""
+        """`system.shutdown`: Ends the daemon."""
         params = _given(
             {
                 "keep_sessions": keep_sessions,
@@ -1025,7 +1029,7 @@ class Methods:
     def system_stats(
         self,
     ) -> SystemStatsReply:
-        """`system.stats`: Params of requests that take none."""
+        """`system.stats`: Counts sessions, commands and resources."""
         params = _given(
             {
             }

@@ -1,0 +1,406 @@
+// Every method of the protocol, one stub each.
+// Generated from docs/contract/protocol.json by clients/generate; do not edit.
+
+import {
+  ChangeProgress,
+  type ChangesEvent,
+  type CommandEvent,
+  CommandProgress,
+  MailProgress,
+  type Output,
+  TerminalProgress,
+  type Progress,
+} from "./progress.js";
+import type {
+  Calls,
+  AgentCreateParams,
+  AgentCreateReply,
+  AgentHeartbeatParams,
+  AgentHeartbeatReply,
+  AgentListParams,
+  AgentListReply,
+  AgentReleaseParams,
+  AgentReleaseReply,
+  AgentSessionsParams,
+  AgentSessionsReply,
+  AgentUseParams,
+  AgentUseReply,
+  AgentWhoamiParams,
+  AgentWhoamiReply,
+  ContactAcceptParams,
+  ContactBlockParams,
+  ContactDeclineParams,
+  ContactListParams,
+  ContactListReply,
+  ContactPresenceParams,
+  ContactPresenceReply,
+  ContactRequestParams,
+  ContactRow,
+  EventsSubscribeParams,
+  EventsSubscribeReply,
+  ExecAttachParams,
+  ExecAttachReply,
+  ExecBindParams,
+  ExecBindReply,
+  ExecCancelParams,
+  ExecCancelReply,
+  ExecInfo,
+  ExecInfoParams,
+  ExecListParams,
+  ExecListReply,
+  ExecOutputParams,
+  ExecOutputReply,
+  ExecResizeParams,
+  ExecResizeReply,
+  ExecRunParams,
+  ExecRunReply,
+  ExecScreenParams,
+  ExecScreenReply,
+  ExecStartParams,
+  ExecStartReply,
+  ExecStreamParams,
+  ExecStreamReply,
+  ExecWaitParams,
+  ExecWaitReply,
+  ExecWriteParams,
+  ExecWriteReply,
+  MailAutorespondParams,
+  MailAutorespondReply,
+  MailAwaitReplyParams,
+  MailAwaitReplyReply,
+  MailCheckReplyParams,
+  MailCheckReplyReply,
+  MailDeadLettersParams,
+  MailDeadLettersReply,
+  MailEvent,
+  MailHeldParams,
+  MailHeldReply,
+  MailInboxParams,
+  MailInboxReply,
+  MailReplyParams,
+  MailReplyReply,
+  MailResetParams,
+  MailResetReply,
+  MailSendAndWaitParams,
+  MailSendAndWaitReply,
+  MailSendParams,
+  MailSendReply,
+  MailStatusParams,
+  MailStatusReply,
+  MailSubscribeParams,
+  MailSubscribeReply,
+  SessionAttachParams,
+  SessionAttachReply,
+  SessionBindParams,
+  SessionBindReply,
+  SessionCreateParams,
+  SessionCreateReply,
+  SessionDestroyParams,
+  SessionDestroyReply,
+  SessionInfo,
+  SessionInfoParams,
+  SessionInputParams,
+  SessionInputReply,
+  SessionListParams,
+  SessionListReply,
+  SessionResizeParams,
+  SessionResizeReply,
+  SessionRestartParams,
+  SessionRestartReply,
+  SystemInfoParams,
+  SystemInfoReply,
+  SystemPingParams,
+  SystemPingReply,
+  SystemRuntimesParams,
+  SystemRuntimesReply,
+  SystemShutdownParams,
+  SystemShutdownReply,
+  SystemStatsParams,
+  SystemStatsReply,
+} from "./protocol.js";
+import type { EventStream } from "./stream.js";
+
+/** Ends the wait for an answer. What was asked for may be done nevertheless. */
+export interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The protocol as it is: what each method means is told by docs/protocol.md. */
+export abstract class Methods {
+  abstract request<M extends keyof Calls>(
+    method: M,
+    params: Calls[M]["params"],
+    options?: CallOptions,
+  ): Promise<Calls[M]["reply"]>;
+
+  abstract open<E, R>(progress: Progress<E, R>, options?: CallOptions): EventStream<E, R>;
+
+  /** `agent.create`: Creates an agent. */
+  agentCreate(params: AgentCreateParams, options?: CallOptions): Promise<AgentCreateReply> {
+    return this.request("agent.create", params, options);
+  }
+
+  /** `agent.heartbeat`: Says that a session of an agent is still there. */
+  agentHeartbeat(params: AgentHeartbeatParams = {}, options?: CallOptions): Promise<AgentHeartbeatReply> {
+    return this.request("agent.heartbeat", params, options);
+  }
+
+  /** `agent.list`: Lists the agents of this daemon. */
+  agentList(params: AgentListParams = {}, options?: CallOptions): Promise<AgentListReply> {
+    return this.request("agent.list", params, options);
+  }
+
+  /** `agent.release`: Ends a session of an agent. */
+  agentRelease(params: AgentReleaseParams = {}, options?: CallOptions): Promise<AgentReleaseReply> {
+    return this.request("agent.release", params, options);
+  }
+
+  /** `agent.sessions`: Lists the sessions of an agent. */
+  agentSessions(params: AgentSessionsParams = {}, options?: CallOptions): Promise<AgentSessionsReply> {
+    return this.request("agent.sessions", params, options);
+  }
+
+  /** `agent.use`: Opens a session of an agent and binds it to the connection. */
+  agentUse(params: AgentUseParams = {}, options?: CallOptions): Promise<AgentUseReply> {
+    return this.request("agent.use", params, options);
+  }
+
+  /** `agent.whoami`: Tells which agent and session the caller is. */
+  agentWhoami(params: AgentWhoamiParams = {}, options?: CallOptions): Promise<AgentWhoamiReply> {
+    return this.request("agent.whoami", params, options);
+  }
+
+  /** `contact.accept`: Accepts a contact. */
+  contactAccept(params: ContactAcceptParams, options?: CallOptions): Promise<ContactRow> {
+    return this.request("contact.accept", params, options);
+  }
+
+  /** `contact.block`: Blocks a contact. */
+  contactBlock(params: ContactBlockParams, options?: CallOptions): Promise<ContactRow> {
+    return this.request("contact.block", params, options);
+  }
+
+  /** `contact.decline`: Declines a contact. */
+  contactDecline(params: ContactDeclineParams, options?: CallOptions): Promise<ContactRow> {
+    return this.request("contact.decline", params, options);
+  }
+
+  /** `contact.list`: Lists the contacts. */
+  contactList(params: ContactListParams = {}, options?: CallOptions): Promise<ContactListReply> {
+    return this.request("contact.list", params, options);
+  }
+
+  /** `contact.presence`: Tells which contacts can be reached now. */
+  contactPresence(params: ContactPresenceParams = {}, options?: CallOptions): Promise<ContactPresenceReply> {
+    return this.request("contact.presence", params, options);
+  }
+
+  /** `contact.request`: Asks another agent to become a contact. */
+  contactRequest(params: ContactRequestParams, options?: CallOptions): Promise<ContactRow> {
+    return this.request("contact.request", params, options);
+  }
+
+  /** `events.subscribe`: Sends an event for each change of sessions, commands, agents and mail. */
+  eventsSubscribe(params: EventsSubscribeParams = {}, options?: CallOptions): EventStream<ChangesEvent, EventsSubscribeReply> {
+    return this.open(new ChangeProgress<EventsSubscribeReply>("events.subscribe", { ...params }), options);
+  }
+
+  /** `exec.attach`: Sends the output of a command, running or finished, as events from an offset on. */
+  execAttach(params: ExecAttachParams, options?: CallOptions): EventStream<CommandEvent, ExecAttachReply> {
+    return this.open(new CommandProgress<ExecAttachReply>("exec.attach", { ...params }), options);
+  }
+
+  /** `exec.bind`: Ends a command when the connection that asked closes, or no longer. */
+  execBind(params: ExecBindParams, options?: CallOptions): Promise<ExecBindReply> {
+    return this.request("exec.bind", params, options);
+  }
+
+  /** `exec.cancel`: Ends a command with signals; its shell and the shell's state stay. */
+  execCancel(params: ExecCancelParams = {}, options?: CallOptions): Promise<ExecCancelReply> {
+    return this.request("exec.cancel", params, options);
+  }
+
+  /** `exec.info`: Describes one command. */
+  execInfo(params: ExecInfoParams, options?: CallOptions): Promise<ExecInfo> {
+    return this.request("exec.info", params, options);
+  }
+
+  /** `exec.list`: Lists the commands of one session or of all. */
+  execList(params: ExecListParams = {}, options?: CallOptions): Promise<ExecListReply> {
+    return this.request("exec.list", params, options);
+  }
+
+  /** `exec.output`: Returns a range of a command's kept output. */
+  execOutput(params: ExecOutputParams, options?: CallOptions): Promise<ExecOutputReply> {
+    return this.request("exec.output", params, options);
+  }
+
+  /** `exec.resize`: Changes the size of a command's terminal. */
+  execResize(params: ExecResizeParams, options?: CallOptions): Promise<ExecResizeReply> {
+    return this.request("exec.resize", params, options);
+  }
+
+  /** `exec.run`: Runs a command and answers with its output when it has ended. */
+  execRun(params: ExecRunParams, options?: CallOptions): Promise<ExecRunReply> {
+    return this.request("exec.run", params, options);
+  }
+
+  /** `exec.screen`: Returns the screen of a command's terminal. */
+  execScreen(params: ExecScreenParams = {}, options?: CallOptions): Promise<ExecScreenReply> {
+    return this.request("exec.screen", params, options);
+  }
+
+  /** `exec.start`: Starts a command and answers at once. */
+  execStart(params: ExecStartParams, options?: CallOptions): Promise<ExecStartReply> {
+    return this.request("exec.start", params, options);
+  }
+
+  /** `exec.stream`: Runs a command; its output comes as events. */
+  execStream(params: ExecStreamParams, options?: CallOptions): EventStream<CommandEvent, ExecStreamReply> {
+    return this.open(new CommandProgress<ExecStreamReply>("exec.stream", { ...params }), options);
+  }
+
+  /** `exec.wait`: Waits until a command ends, prints something or opens a port. */
+  execWait(params: ExecWaitParams, options?: CallOptions): Promise<ExecWaitReply> {
+    return this.request("exec.wait", params, options);
+  }
+
+  /** `exec.write`: Writes to the stdin of a running command. */
+  execWrite(params: ExecWriteParams, options?: CallOptions): Promise<ExecWriteReply> {
+    return this.request("exec.write", params, options);
+  }
+
+  /** `mail.autorespond`: Switches the automatic responder, or tells its state. */
+  mailAutorespond(params: MailAutorespondParams = {}, options?: CallOptions): Promise<MailAutorespondReply> {
+    return this.request("mail.autorespond", params, options);
+  }
+
+  /** `mail.await_reply`: Waits for the reply to a message. */
+  mailAwaitReply(params: MailAwaitReplyParams, options?: CallOptions): Promise<MailAwaitReplyReply> {
+    return this.request("mail.await_reply", params, options);
+  }
+
+  /** `mail.check_reply`: Returns the reply to a message if there is one. */
+  mailCheckReply(params: MailCheckReplyParams, options?: CallOptions): Promise<MailCheckReplyReply> {
+    return this.request("mail.check_reply", params, options);
+  }
+
+  /** `mail.dead_letters`: Lists mail that could not be delivered. */
+  mailDeadLetters(params: MailDeadLettersParams = {}, options?: CallOptions): Promise<MailDeadLettersReply> {
+    return this.request("mail.dead_letters", params, options);
+  }
+
+  /** `mail.held`: Lists mail that is held back. */
+  mailHeld(params: MailHeldParams = {}, options?: CallOptions): Promise<MailHeldReply> {
+    return this.request("mail.held", params, options);
+  }
+
+  /** `mail.inbox`: Returns messages that wait for the caller's session. */
+  mailInbox(params: MailInboxParams = {}, options?: CallOptions): Promise<MailInboxReply> {
+    return this.request("mail.inbox", params, options);
+  }
+
+  /** `mail.reply`: Replies to a message. */
+  mailReply(params: MailReplyParams, options?: CallOptions): Promise<MailReplyReply> {
+    return this.request("mail.reply", params, options);
+  }
+
+  /** `mail.reset`: Starts a new encrypted channel to another agent. */
+  mailReset(params: MailResetParams, options?: CallOptions): Promise<MailResetReply> {
+    return this.request("mail.reset", params, options);
+  }
+
+  /** `mail.send`: Sends a message. */
+  mailSend(params: MailSendParams, options?: CallOptions): Promise<MailSendReply> {
+    return this.request("mail.send", params, options);
+  }
+
+  /** `mail.send_and_wait`: Sends a message and waits for its reply. */
+  mailSendAndWait(params: MailSendAndWaitParams, options?: CallOptions): Promise<MailSendAndWaitReply> {
+    return this.request("mail.send_and_wait", params, options);
+  }
+
+  /** `mail.status`: Tells what became of a sent message. */
+  mailStatus(params: MailStatusParams, options?: CallOptions): Promise<MailStatusReply> {
+    return this.request("mail.status", params, options);
+  }
+
+  /** `mail.subscribe`: Sends an event when mail has arrived. */
+  mailSubscribe(params: MailSubscribeParams = {}, options?: CallOptions): EventStream<MailEvent, MailSubscribeReply> {
+    return this.open(new MailProgress<MailSubscribeReply>("mail.subscribe", { ...params }), options);
+  }
+
+  /** `session.attach`: Shows a session as on a terminal, until the client detaches. */
+  sessionAttach(params: SessionAttachParams, options?: CallOptions): EventStream<Output, SessionAttachReply> {
+    return this.open(new TerminalProgress<SessionAttachReply>("session.attach", { ...params }), options);
+  }
+
+  /** `session.bind`: Ends a session when the connection that asked closes, or no longer. */
+  sessionBind(params: SessionBindParams, options?: CallOptions): Promise<SessionBindReply> {
+    return this.request("session.bind", params, options);
+  }
+
+  /**
+   * `session.create`: Creates a session: a living shell whose state carries over from command to
+   * command.
+   */
+  sessionCreate(params: SessionCreateParams = {}, options?: CallOptions): Promise<SessionCreateReply> {
+    return this.request("session.create", params, options);
+  }
+
+  /** `session.destroy`: Ends a session and every process it started. */
+  sessionDestroy(params: SessionDestroyParams, options?: CallOptions): Promise<SessionDestroyReply> {
+    return this.request("session.destroy", params, options);
+  }
+
+  /** `session.info`: Describes one session. */
+  sessionInfo(params: SessionInfoParams, options?: CallOptions): Promise<SessionInfo> {
+    return this.request("session.info", params, options);
+  }
+
+  /** `session.input`: Types into an attached session. */
+  sessionInput(params: SessionInputParams, options?: CallOptions): Promise<SessionInputReply> {
+    return this.request("session.input", params, options);
+  }
+
+  /** `session.list`: Lists the sessions. */
+  sessionList(params: SessionListParams = {}, options?: CallOptions): Promise<SessionListReply> {
+    return this.request("session.list", params, options);
+  }
+
+  /** `session.resize`: Changes the size of an attached session's terminal. */
+  sessionResize(params: SessionResizeParams, options?: CallOptions): Promise<SessionResizeReply> {
+    return this.request("session.resize", params, options);
+  }
+
+  /** `session.restart`: Starts a new shell for a session and restores its state. */
+  sessionRestart(params: SessionRestartParams, options?: CallOptions): Promise<SessionRestartReply> {
+    return this.request("session.restart", params, options);
+  }
+
+  /** `system.info`: Describes the daemon: version, methods, shells, limits. */
+  systemInfo(params: SystemInfoParams = {}, options?: CallOptions): Promise<SystemInfoReply> {
+    return this.request("system.info", params, options);
+  }
+
+  /** `system.ping`: Answers at once. */
+  systemPing(params: SystemPingParams = {}, options?: CallOptions): Promise<SystemPingReply> {
+    return this.request("system.ping", params, options);
+  }
+
+  /** `system.runtimes`: Lists where sessions can be created. */
+  systemRuntimes(params: SystemRuntimesParams = {}, options?: CallOptions): Promise<SystemRuntimesReply> {
+    return this.request("system.runtimes", params, options);
+  }
+
+  /** `system.shutdown`: Ends the daemon. */
+  systemShutdown(params: SystemShutdownParams = {}, options?: CallOptions): Promise<SystemShutdownReply> {
+    return this.request("system.shutdown", params, options);
+  }
+
+  /** `system.stats`: Counts sessions, commands and resources. */
+  systemStats(params: SystemStatsParams = {}, options?: CallOptions): Promise<SystemStatsReply> {
+    return this.request("system.stats", params, options);
+  }
+
+}

@@ -1,0 +1,1423 @@
+// The protocol's types.
+// Generated from docs/contract/protocol.json by clients/generate; do not edit.
+
+export const PROTOCOL_VERSION = 1;
+
+export const METHODS = [
+  "agent.create",
+  "agent.heartbeat",
+  "agent.list",
+  "agent.release",
+  "agent.sessions",
+  "agent.use",
+  "agent.whoami",
+  "contact.accept",
+  "contact.block",
+  "contact.decline",
+  "contact.list",
+  "contact.presence",
+  "contact.request",
+  "events.subscribe",
+  "exec.attach",
+  "exec.bind",
+  "exec.cancel",
+  "exec.info",
+  "exec.list",
+  "exec.output",
+  "exec.resize",
+  "exec.run",
+  "exec.screen",
+  "exec.start",
+  "exec.stream",
+  "exec.wait",
+  "exec.write",
+  "mail.autorespond",
+  "mail.await_reply",
+  "mail.check_reply",
+  "mail.dead_letters",
+  "mail.held",
+  "mail.inbox",
+  "mail.reply",
+  "mail.reset",
+  "mail.send",
+  "mail.send_and_wait",
+  "mail.status",
+  "mail.subscribe",
+  "session.attach",
+  "session.bind",
+  "session.create",
+  "session.destroy",
+  "session.info",
+  "session.input",
+  "session.list",
+  "session.resize",
+  "session.restart",
+  "system.info",
+  "system.ping",
+  "system.runtimes",
+  "system.shutdown",
+  "system.stats",
+] as const;
+
+export type MethodName = (typeof METHODS)[number];
+
+export const CODES = [
+  "AGENT_NOT_FOUND",
+  "AUTH_FAILED",
+  "COMMAND_FAILED",
+  "COMMAND_TIMEOUT",
+  "CONTACT_REQUIRED",
+  "EXEC_NOT_FOUND",
+  "INTERNAL_ERROR",
+  "INVALID_PARAMS",
+  "ISOLATION_UNAVAILABLE",
+  "LABEL_TAKEN",
+  "MAX_SESSIONS_REACHED",
+  "MESSAGE_NOT_FOUND",
+  "METHOD_NOT_FOUND",
+  "PARSE_ERROR",
+  "PAYLOAD_TOO_LARGE",
+  "RESOURCE_PRESSURE",
+  "SESSION_BUSY",
+  "SESSION_LIMIT_EXCEEDED",
+  "SESSION_NOT_FOUND",
+  "SESSION_TERMINATED",
+  "SHUTTING_DOWN",
+  "WAIT_TIMEOUT",
+] as const;
+
+export type Code = (typeof CODES)[number];
+
+/** A repetition of these changes nothing. */
+export const REPEATABLE: ReadonlySet<string> = new Set<string>([
+  "agent.list",
+  "agent.sessions",
+  "agent.whoami",
+  "contact.list",
+  "contact.presence",
+  "events.subscribe",
+  "exec.attach",
+  "exec.info",
+  "exec.list",
+  "exec.output",
+  "exec.resize",
+  "exec.screen",
+  "exec.wait",
+  "mail.dead_letters",
+  "mail.held",
+  "mail.status",
+  "session.info",
+  "session.list",
+  "session.resize",
+  "system.info",
+  "system.ping",
+  "system.runtimes",
+  "system.stats",
+]);
+
+/** The param that makes a repetition of the method harmless. */
+export const ID_PARAMS: Readonly<Record<string, string>> = {
+  "exec.run": "run_id",
+  "exec.start": "run_id",
+  "exec.stream": "run_id",
+  "exec.write": "write_id",
+};
+
+/** The param that says how long the daemon may wait. */
+export const WAITS: Readonly<Record<string, string>> = {
+  "exec.wait": "timeout_s",
+};
+
+export interface AgentCreateReply {
+  readonly address: string;
+  readonly agent: string;
+}
+
+export interface AgentHeartbeatReply {
+  readonly label: string;
+  /** Messages that wait in this session's inbox. */
+  readonly waiting: number;
+}
+
+export interface AgentListReply {
+  readonly agents: readonly AgentRow[];
+}
+
+export interface AgentReleaseReply {
+  readonly label: string;
+}
+
+export interface AgentRow {
+  readonly address: string;
+  readonly agent: string;
+  readonly live_sessions: readonly string[];
+}
+
+export interface AgentSessionsReply {
+  readonly sessions: readonly SessionRow[];
+}
+
+export interface AgentUseReply {
+  readonly address: string;
+  readonly agent: string;
+  readonly label: string;
+  readonly live_sessions: readonly string[];
+  readonly mode: Mode;
+  /** Why this label was granted. */
+  readonly reason?: string | null;
+  readonly requested?: string | null;
+  /** Proves this session on other connections, as param `as`. */
+  readonly token: Token;
+}
+
+export interface AgentWhoamiReply {
+  readonly address: string;
+  readonly agent: string;
+  readonly label: string;
+  readonly live_sessions: readonly string[];
+  readonly mode: Mode;
+}
+
+/** What answers: a program and its arguments, or a line for `/bin/sh`. */
+export type AnswerCommand = (readonly string[]) | string;
+
+export type Change = "created" | "ended" | "lost" | "restarted" | "queued" | "started" | "finished" | "present" | "released" | "sent" | "read";
+
+/** One change. What it is not about is left out. */
+export interface ChangeEvent {
+  readonly agent?: string | null;
+  /** RFC 3339, UTC, milliseconds. */
+  readonly at: string;
+  readonly background?: boolean | null;
+  readonly cancelled?: boolean | null;
+  readonly change: Change;
+  readonly exec_id?: ExecId | null;
+  readonly exit_code?: number | null;
+  readonly label?: string | null;
+  readonly message_id?: string | null;
+  /** Of the session. */
+  readonly name?: string | null;
+  /** Why a session ended. */
+  readonly reason?: string | null;
+  /** Larger with every change, also across restarts of the daemon. */
+  readonly seq: number;
+  readonly session_id?: SessionId | null;
+  readonly signal?: string | null;
+  /** Of the command. */
+  readonly state?: ExecState | null;
+  readonly timed_out?: boolean | null;
+  readonly topic: Topic;
+}
+
+export interface ContactListReply {
+  readonly contacts: readonly ContactRow[];
+}
+
+export interface ContactPresenceReply {
+  readonly contacts: readonly PresenceRow[];
+}
+
+export interface ContactRow {
+  readonly address: string;
+  readonly since: string;
+  readonly state: ContactState;
+  readonly who: string;
+}
+
+export type ContactState = "accepted" | "declined" | "blocked" | "requested" | "asking" | "own";
+
+/** Counted from 0 at the top left. */
+export interface Cursor {
+  readonly col: number;
+  readonly row: number;
+  readonly visible: boolean;
+}
+
+export interface DeadLetter {
+  readonly at: string;
+  readonly from: string;
+  readonly message_id: string | null;
+  readonly reason: string;
+}
+
+export type Encoding = "base64" | "utf8";
+
+/** The daemon ends; a later subscription may go on from `next`. */
+export interface EventsSubscribeReply {
+  readonly events: number;
+  readonly next: number;
+}
+
+/** The answer to `exec.stream` and `exec.attach`: `exec.run`'s without the two texts. */
+export interface ExecAttachReply {
+  readonly cancelled: boolean;
+  readonly duration_ms: number;
+  readonly duration_us: number;
+  readonly exec_id: ExecId;
+  /** As the shell saw it; null if nobody saw it. */
+  readonly exit_code: number | null;
+  readonly notes?: readonly string[];
+  /** The signal that ended the command or its shell, where one is known. */
+  readonly signal?: string | null;
+  readonly stderr_bytes: number;
+  readonly stderr_lossy?: boolean;
+  readonly stderr_truncated: boolean;
+  readonly stdout_bytes: number;
+  readonly stdout_lossy?: boolean;
+  readonly stdout_truncated: boolean;
+  readonly timed_out: boolean;
+  readonly working_dir: string;
+}
+
+export interface ExecBindReply {
+  readonly bound: boolean;
+  readonly exec_id: ExecId;
+}
+
+export interface ExecCancelReply {
+  /** False if there was nothing to cancel. */
+  readonly cancelled: boolean;
+  /** The command that was cancelled; null if nothing ran. */
+  readonly exec_id: ExecId | null;
+}
+
+/** `e-`, the session's eight hex digits, `-`, and the command's number in that session. */
+export type ExecId = string;
+
+/** What `exec.info` tells, and each row of `exec.list`. */
+export interface ExecInfo {
+  readonly background: boolean;
+  readonly cancelled?: boolean;
+  readonly command: string;
+  readonly created_at: string;
+  readonly duration_ms?: number;
+  readonly duration_us?: number;
+  readonly exec_id: ExecId;
+  readonly exit_code?: number | null;
+  readonly finished_at?: string | null;
+  readonly notes?: readonly string[];
+  /** Process that runs it: the shell's for a foreground command. */
+  readonly pid?: number | null;
+  readonly session_id: SessionId;
+  readonly signal?: string | null;
+  readonly started_at?: string | null;
+  readonly state: ExecState;
+  readonly stderr_bytes: number;
+  readonly stderr_dropped_bytes: number;
+  readonly stderr_truncated?: boolean;
+  /** Bytes seen so far; may grow after the end, by background children. */
+  readonly stdout_bytes: number;
+  /** Bytes that the journal no longer holds. */
+  readonly stdout_dropped_bytes: number;
+  readonly stdout_truncated?: boolean;
+  readonly timed_out?: boolean;
+  readonly tty: boolean;
+  /** True when the command reads from its terminal and nobody has answered, with the prompt. */
+  readonly waiting_for_input?: string | null;
+  readonly working_dir?: string;
+}
+
+export interface ExecListReply {
+  readonly execs: readonly ExecInfo[];
+}
+
+/** A range of kept output: `text` or `base64`, as asked. */
+export interface ExecOutputReply {
+  readonly base64?: string | null;
+  /** Bytes of this stream that are no longer kept. */
+  readonly dropped_bytes: number;
+  readonly lossy?: boolean;
+  readonly next_offset: number;
+  /** Where this range begins; later than asked if the bytes before are dropped. */
+  readonly offset: number;
+  readonly text?: string | null;
+  readonly total_bytes: number;
+}
+
+export interface ExecResizeReply {
+  readonly cols: number;
+  readonly exec_id: ExecId;
+  readonly rows: number;
+}
+
+/** The answer to `exec.run`. */
+export interface ExecRunReply {
+  readonly cancelled: boolean;
+  readonly duration_ms: number;
+  readonly duration_us: number;
+  readonly exec_id: ExecId;
+  /** As the shell saw it; null if nobody saw it. */
+  readonly exit_code: number | null;
+  readonly notes?: readonly string[];
+  /** The signal that ended the command or its shell, where one is known. */
+  readonly signal?: string | null;
+  readonly stderr: string;
+  readonly stderr_bytes: number;
+  readonly stderr_lossy?: boolean;
+  readonly stderr_truncated: boolean;
+  readonly stdout: string;
+  readonly stdout_bytes: number;
+  readonly stdout_lossy?: boolean;
+  readonly stdout_truncated: boolean;
+  readonly timed_out: boolean;
+  readonly working_dir: string;
+}
+
+/** What a person would see on the terminal of a command. */
+export interface ExecScreenReply {
+  /** A full-screen program has the alternate screen. */
+  readonly alternate: boolean;
+  readonly cols: number;
+  readonly cursor: Cursor;
+  readonly exec_id: ExecId;
+  /** As many as `rows`, without blanks at their ends. */
+  readonly lines: readonly string[];
+  readonly rows: number;
+  readonly title: string;
+  /** The prompt, if the command reads from its terminal and nobody has answered. */
+  readonly waiting_for_input?: string | null;
+}
+
+export interface ExecStartReply {
+  readonly exec_id: ExecId;
+  readonly pid?: number | null;
+  readonly session_id: SessionId;
+  readonly state: ExecState;
+}
+
+export type ExecState = "queued" | "running" | "finished";
+
+/** The answer to `exec.stream` and `exec.attach`: `exec.run`'s without the two texts. */
+export interface ExecStreamReply {
+  readonly cancelled: boolean;
+  readonly duration_ms: number;
+  readonly duration_us: number;
+  readonly exec_id: ExecId;
+  /** As the shell saw it; null if nobody saw it. */
+  readonly exit_code: number | null;
+  readonly notes?: readonly string[];
+  /** The signal that ended the command or its shell, where one is known. */
+  readonly signal?: string | null;
+  readonly stderr_bytes: number;
+  readonly stderr_lossy?: boolean;
+  readonly stderr_truncated: boolean;
+  readonly stdout_bytes: number;
+  readonly stdout_lossy?: boolean;
+  readonly stdout_truncated: boolean;
+  readonly timed_out: boolean;
+  readonly working_dir: string;
+}
+
+/** The answer to `exec.wait`. */
+export interface ExecWaitReply {
+  readonly background: boolean;
+  readonly cancelled?: boolean;
+  readonly command: string;
+  readonly created_at: string;
+  readonly duration_ms?: number;
+  readonly duration_us?: number;
+  readonly exec_id: ExecId;
+  readonly exit_code?: number | null;
+  readonly finished_at?: string | null;
+  readonly matched: Matched;
+  readonly notes?: readonly string[];
+  /** Process that runs it: the shell's for a foreground command. */
+  readonly pid?: number | null;
+  readonly session_id: SessionId;
+  readonly signal?: string | null;
+  readonly started_at?: string | null;
+  readonly state: ExecState;
+  readonly stderr_bytes: number;
+  readonly stderr_dropped_bytes: number;
+  readonly stderr_truncated?: boolean;
+  /** Bytes seen so far; may grow after the end, by background children. */
+  readonly stdout_bytes: number;
+  /** Bytes that the journal no longer holds. */
+  readonly stdout_dropped_bytes: number;
+  readonly stdout_truncated?: boolean;
+  readonly timed_out?: boolean;
+  readonly tty: boolean;
+  /** True when the command reads from its terminal and nobody has answered, with the prompt. */
+  readonly waiting_for_input?: string | null;
+  readonly working_dir?: string;
+}
+
+export interface ExecWriteReply {
+  readonly bytes: number;
+  /** This write had been applied before. */
+  readonly duplicate?: boolean;
+  readonly eof: boolean;
+  readonly exec_id: ExecId;
+}
+
+/** `true` or `{}`. */
+export type Exit = boolean | NoParams;
+
+export type FailReason = "unknown_recipient" | "not_contact" | "blocked" | "mailbox_full" | "too_large" | "rate_limited" | "expired" | "session_closed" | "dropped" | "undecryptable";
+
+/** Bytes between the two offsets are no longer kept. */
+export interface GapEvent {
+  readonly from: number;
+  readonly stream: Stream;
+  readonly to: number;
+}
+
+export interface HeldRow {
+  /** When it goes back to its sender. */
+  readonly bounces_at: string | null;
+  readonly from: string;
+  readonly message_id: string;
+  readonly since: string;
+  readonly to_session: string | null;
+}
+
+export interface HistoryRow {
+  readonly at: string;
+  readonly reason?: FailReason | null;
+  readonly state: State;
+}
+
+export interface LimitsInfo {
+  readonly default_timeout_s: number;
+  readonly journal_bytes: number;
+  readonly max_command_bytes: number;
+  readonly max_idle_s: number;
+  readonly max_line_bytes: number;
+  readonly max_output_bytes: number;
+  readonly max_sessions: number;
+  readonly max_stdin_bytes: number;
+  readonly session_ttl_s: number;
+}
+
+export interface LogUntil {
+  /** Matches begin here or later, counted in bytes of each stream. */
+  readonly from_offset?: number;
+  /** A text, or with `regex` an expression whose `^` and `$` are ends of lines. */
+  readonly pattern?: string | null;
+  /** Several instead of `pattern`. The match that begins first counts; `index` says which one it is. */
+  readonly patterns?: readonly string[];
+  readonly regex?: boolean;
+  /** Only in this stream; default: in both. */
+  readonly stream?: Stream | null;
+}
+
+export interface MailAutorespondReply {
+  readonly answered_today: number;
+  readonly command: (readonly string[]) | null;
+  /** Whether the command may use the network. */
+  readonly network: boolean;
+  readonly on: boolean;
+  /**
+   * What keeps the command to its one task: `landlock+seccomp`, or `none` where the system has
+   * neither.
+   */
+  readonly sandbox: string;
+}
+
+export interface MailAwaitReplyReply {
+  /** No reply can come: the message itself failed. */
+  readonly failed?: FailReason | null;
+  readonly message_id: string;
+  readonly reply: Message | null;
+  readonly timed_out: boolean;
+}
+
+export interface MailCheckReplyReply {
+  readonly reply: Message | null;
+}
+
+export interface MailDeadLettersReply {
+  readonly dead_letters: readonly DeadLetter[];
+}
+
+/** An event of `mail.subscribe`: counts and ids, never a body. */
+export interface MailEvent {
+  readonly count: number;
+  readonly ids: readonly string[];
+}
+
+export interface MailHeldReply {
+  readonly messages: readonly HeldRow[];
+}
+
+export interface MailInboxReply {
+  readonly messages: readonly Message[];
+  readonly remaining: number;
+}
+
+export interface MailReplyReply {
+  readonly from_session: string;
+  readonly message_id: string;
+  readonly state: State;
+  readonly to_session: string | null;
+  /** The relay that carries it. */
+  readonly via: string;
+}
+
+/** New keys are exchanged with a peer; what it has not confirmed is sealed and sent again. */
+export interface MailResetReply {
+  readonly address: string;
+  /** Messages that are sent again. */
+  readonly resent: number;
+  readonly who: string;
+}
+
+export interface MailSendAndWaitReply {
+  /** No reply can come: the message itself failed. */
+  readonly failed?: FailReason | null;
+  readonly message_id: string;
+  readonly reply: Message | null;
+  readonly timed_out: boolean;
+}
+
+export interface MailSendReply {
+  readonly from_session: string;
+  readonly message_id: string;
+  readonly state: State;
+  readonly to_session: string | null;
+  /** The relay that carries it. */
+  readonly via: string;
+}
+
+export interface MailStatusReply {
+  readonly history: readonly HistoryRow[];
+  readonly message_id: string;
+  readonly reason?: FailReason | null;
+  readonly state: State;
+}
+
+/** How `mail.subscribe` is answered when the daemon ends. */
+export interface MailSubscribeReply {
+  /** How many events were sent. */
+  readonly events: number;
+}
+
+/** What was waited for and came. */
+export type Matched =
+  | { readonly exit: boolean }
+  | { readonly log: MatchedLog }
+  | { readonly port: MatchedPort };
+
+export interface MatchedLog {
+  /** Where in the stream it ends. */
+  readonly end_offset: number;
+  /** Which of several patterns it is. */
+  readonly index: number;
+  /** Where in the stream it begins. */
+  readonly offset: number;
+  readonly stream: Stream;
+  readonly text: string;
+}
+
+export interface MatchedPort {
+  readonly host: string;
+  readonly http_status?: number | null;
+  readonly port: number;
+}
+
+/** A message as its reader sees it. */
+export interface Message {
+  readonly auto: boolean;
+  /** The sender's petname, else its address. */
+  readonly from: string;
+  /** Checked: the message was encrypted by this identity's device. */
+  readonly from_address: string;
+  readonly from_session: string | null;
+  readonly in_reply_to: string | null;
+  /** Unique in this agent's mail and safe to print. */
+  readonly message_id: string;
+  readonly role: string | null;
+  readonly text: string;
+  readonly timestamp: string;
+  readonly to_session: string | null;
+}
+
+/** Changes from `from` up to, not with, `to` are no longer known. */
+export interface MissedEvent {
+  readonly from: number;
+  readonly to: number;
+}
+
+export type Mode = "daemon" | "self";
+
+/** Params of requests that take none. */
+export type NoParams = Readonly<Record<string, never>>;
+
+/** `text` or `base64`, as asked. */
+export interface OutputEvent {
+  readonly base64?: string | null;
+  readonly offset: number;
+  readonly text?: string | null;
+}
+
+/** What happens to mail that names no session when no conversation is bound to one. */
+export type Policy = "primary" | "broadcast" | "drop";
+
+export interface PortUntil {
+  /** Default: this machine. */
+  readonly host?: string | null;
+  /** A path that must be answered with a status below 400. */
+  readonly http_path?: string | null;
+  readonly port: number;
+}
+
+export interface PresenceRow {
+  readonly address: string;
+  /** Labels that mail can be sent to now. */
+  readonly live_sessions: readonly string[];
+  readonly whereabouts: Whereabouts;
+  readonly who: string;
+}
+
+export type Released = "taken_over" | "left";
+
+export interface RuntimeFound {
+  readonly active_sessions: number;
+  readonly arch: string;
+  /** Whether sessions can be made there now. */
+  readonly available: boolean;
+  readonly cpus: number;
+  /** Where sessions are made unless they say otherwise. */
+  readonly default: boolean;
+  readonly hostname: string;
+  readonly isolation: readonly string[];
+  readonly kind: RuntimeKind;
+  readonly max_sessions: number;
+  readonly name: string;
+  readonly os: string;
+  readonly shells: readonly ShellFound[];
+  readonly version: string;
+}
+
+export type RuntimeKind = "local";
+
+/** The end of `session.attach`. */
+export interface SessionAttachReply {
+  readonly reason: Released;
+  readonly session_id: SessionId;
+}
+
+export interface SessionBindReply {
+  readonly bound: boolean;
+  readonly session_id: SessionId;
+}
+
+export interface SessionCreateReply {
+  /** RFC 3339, UTC, milliseconds. */
+  readonly created_at: string;
+  readonly name: string | null;
+  /** The shell's pid. */
+  readonly pid: number | null;
+  readonly session_id: SessionId;
+  readonly shell: string;
+  readonly state: SessionState;
+  readonly working_dir: string;
+}
+
+export interface SessionDestroyReply {
+  readonly session_id: SessionId;
+  readonly state: SessionState;
+}
+
+/** `s-` and eight hex digits. */
+export type SessionId = string;
+
+/** What `session.info` tells, and each row of `session.list`. */
+export interface SessionInfo {
+  readonly command_count: number;
+  readonly created_at: string;
+  /** Of a damaged session: what is wrong with it, and what can be done. */
+  readonly damage?: string | null;
+  /** Names of the variables given at creation and exported since; never a value. */
+  readonly env_keys: readonly string[];
+  readonly host_pid: number;
+  readonly idle_timeout_s: number;
+  readonly last_activity: string;
+  readonly name: string | null;
+  readonly pid: number | null;
+  readonly queued: number;
+  /** How often the shell had to be replaced. */
+  readonly restarts: number;
+  /** The command that runs in the foreground. */
+  readonly running?: ExecId | null;
+  readonly session_id: SessionId;
+  readonly shell: string;
+  readonly state: SessionState;
+  readonly stderr_bytes: number;
+  /** All that its commands have printed since its host began, kept or not. */
+  readonly stdout_bytes: number;
+  readonly timeout_s: number;
+  readonly tty: boolean;
+  /** Its host does not answer at the moment (it may be stopped); the rest is what was last known. */
+  readonly unresponsive?: boolean;
+  readonly working_dir: string;
+}
+
+export interface SessionInputReply {
+  readonly bytes: number;
+  readonly session_id: SessionId;
+}
+
+/** Bounds of one session; what is missing takes the daemon's default. */
+export interface SessionLimits {
+  /** Kept output of each stream of one command on disk. */
+  readonly journal_bytes?: number | null;
+  /** Commands that this session runs before it refuses more. */
+  readonly max_commands?: number | null;
+  /** Commands that may wait in its queue. */
+  readonly max_queue?: number | null;
+}
+
+export interface SessionListReply {
+  readonly sessions: readonly SessionInfo[];
+}
+
+export interface SessionResizeReply {
+  readonly cols: number;
+  readonly rows: number;
+  readonly session_id: SessionId;
+}
+
+export interface SessionRestartReply {
+  readonly pid: number | null;
+  readonly restarts: number;
+  readonly session_id: SessionId;
+  readonly state: SessionState;
+  readonly working_dir: string;
+}
+
+export interface SessionRow {
+  readonly cwd: string | null;
+  readonly label: string;
+  readonly last_seen: string;
+  readonly pid: number | null;
+  /** Whether this is the caller. */
+  readonly self: boolean;
+  readonly started_at: string;
+}
+
+export type SessionState = "creating" | "idle" | "running" | "terminated" | "lost" | "damaged";
+
+export interface ShellFound {
+  readonly name: string;
+  readonly path: string;
+}
+
+/** A signal as people write it: by name, with or without `SIG`, or by number. */
+export type SignalName = number | string;
+
+export interface StartedEvent {
+  readonly exec_id: ExecId;
+}
+
+/** Where a message is on its way, as far as its sender can know. */
+export type State = "read" | "replied" | "failed" | "queued" | "sealed" | "relayed" | "delivered" | "held" | "routed" | "offered";
+
+export type Stream = "stdout" | "stderr";
+
+/** The subscription holds: every change from this one on will be told. */
+export interface SubscribedEvent {
+  readonly next: number;
+}
+
+export type Switch = "on" | "off" | "status";
+
+export interface SystemInfoReply {
+  readonly features: readonly string[];
+  readonly host_protocol_version: number;
+  readonly isolation: readonly string[];
+  readonly limits: LimitsInfo;
+  readonly pid: number;
+  readonly protocol_version: number;
+  readonly shells: readonly ShellFound[];
+  readonly version: string;
+}
+
+export interface SystemPingReply {
+  readonly uptime_s: number;
+  readonly version: string;
+}
+
+/** What this daemon can reach, for those who must choose. */
+export interface SystemRuntimesReply {
+  readonly runtimes: readonly RuntimeFound[];
+}
+
+export interface SystemShutdownReply {
+  readonly keep_sessions: boolean;
+  readonly pid: number;
+}
+
+export interface SystemStatsReply {
+  readonly active_sessions: number;
+  readonly connections: number;
+  readonly memory_rss_bytes: number;
+  readonly open_fds: number;
+  readonly running_commands: number;
+  readonly total_commands_run: number;
+  readonly uptime_s: number;
+}
+
+/** Speaks for a session. `Debug` does not tell it, so a logged request gives nobody away. */
+export type Token = string;
+
+export type Topic = "session" | "exec" | "agent" | "mail";
+
+/** What is waited for: one of these. */
+export interface Until {
+  /** The end of the command. */
+  readonly exit?: Exit | null;
+  /** Something in its output. */
+  readonly log?: LogUntil | null;
+  /** A port that takes connections. */
+  readonly port?: PortUntil | null;
+}
+
+/** The command reads from its terminal. */
+export interface WaitingEvent {
+  readonly exec_id: ExecId;
+  readonly prompt: string;
+}
+
+/** Whether an agent is there, as its own daemon tells through the relay. */
+export type Whereabouts = "online" | "away" | "unknown";
+
+export interface AgentCreateParams {
+  /** `[A-Za-z0-9._-]{1,32}`, unique in this daemon. */
+  readonly name: string;
+  readonly policy?: Policy | null;
+}
+
+/** Params of requests that need only to know who asks. */
+export interface AgentHeartbeatParams {
+  /** The token of `agent.use`, on a connection that is not bound. */
+  readonly as?: Token | null;
+}
+
+/** Params of requests that take none. */
+export type AgentListParams = Readonly<Record<string, never>>;
+
+/** Params of requests that need only to know who asks. */
+export interface AgentReleaseParams {
+  /** The token of `agent.use`, on a connection that is not bound. */
+  readonly as?: Token | null;
+}
+
+export interface AgentSessionsParams {
+  /** Another agent of this daemon; default: the caller's own. */
+  readonly agent?: string | null;
+  readonly as?: Token | null;
+}
+
+export interface AgentUseParams {
+  /**
+   * An agent's name or address. A harness session that said `usual` before may leave it out, and so
+   * may any where there is only one agent.
+   */
+  readonly agent?: string | null;
+  readonly cwd?: string | null;
+  /** What the harness is called: the stem of a label that is not wished for. Default `claude`. */
+  readonly harness?: string | null;
+  /** The harness's own id of its session; a resumed one gets its last label back. */
+  readonly harness_session_id?: string | null;
+  /** Wished for; granted if no live session holds it. */
+  readonly label?: string | null;
+  readonly pid?: number | null;
+  /** Pin the granted label as the agent's primary. */
+  readonly primary?: boolean | null;
+  /** The `session_id` of the terminal session it runs in, by whose terminal it can be woken. */
+  readonly terminal?: SessionId | null;
+  /** From now on this harness session speaks for this agent whenever it names none. */
+  readonly usual?: boolean | null;
+}
+
+/** Params of requests that need only to know who asks. */
+export interface AgentWhoamiParams {
+  /** The token of `agent.use`, on a connection that is not bound. */
+  readonly as?: Token | null;
+}
+
+export interface ContactAcceptParams {
+  readonly as?: Token | null;
+  /** A petname or an address. */
+  readonly who: string;
+}
+
+export interface ContactBlockParams {
+  readonly as?: Token | null;
+  /** A petname or an address. */
+  readonly who: string;
+}
+
+export interface ContactDeclineParams {
+  readonly as?: Token | null;
+  /** A petname or an address. */
+  readonly who: string;
+}
+
+/** Params of requests that need only to know who asks. */
+export interface ContactListParams {
+  /** The token of `agent.use`, on a connection that is not bound. */
+  readonly as?: Token | null;
+}
+
+/** Params of requests that need only to know who asks. */
+export interface ContactPresenceParams {
+  /** The token of `agent.use`, on a connection that is not bound. */
+  readonly as?: Token | null;
+}
+
+export interface ContactRequestParams {
+  readonly as?: Token | null;
+  /** A petname or an address. */
+  readonly who: string;
+}
+
+export interface EventsSubscribeParams {
+  /** From this sequence number on; default: from now on. */
+  readonly from?: number | null;
+  /** Only changes of these; default: of all. */
+  readonly topics?: (readonly Topic[]) | null;
+}
+
+export interface ExecAttachParams {
+  readonly encoding?: Encoding;
+  readonly exec_id: string;
+  readonly stderr_offset?: number;
+  readonly stdout_offset?: number;
+}
+
+export interface ExecBindParams {
+  /** False lets it go, whichever connection it was bound to. */
+  readonly bound?: boolean;
+  readonly exec_id: string;
+}
+
+export interface ExecCancelParams {
+  readonly exec_id?: string | null;
+  readonly session_id?: string | null;
+  /** Just this signal (`INT`, `SIGTERM`, `9`, …) instead of INT, then TERM, then KILL. */
+  readonly signal?: SignalName | null;
+}
+
+export interface ExecInfoParams {
+  readonly exec_id: string;
+}
+
+export interface ExecListParams {
+  readonly session_id?: string | null;
+}
+
+export interface ExecOutputParams {
+  readonly encoding?: Encoding;
+  readonly exec_id: string;
+  /** At most this many bytes. Default and most: 8 MiB. */
+  readonly limit?: number | null;
+  readonly offset?: number;
+  readonly stream: Stream;
+}
+
+export interface ExecResizeParams {
+  /** 1 to 1000. */
+  readonly cols: number;
+  readonly exec_id: string;
+  /** 1 to 1000. */
+  readonly rows: number;
+}
+
+/** Shared by `exec.run`, `exec.stream` and `exec.start`. */
+export interface ExecRunParams {
+  /** Beside the shell instead of in it. */
+  readonly background?: boolean | null;
+  /** A non-zero exit is `COMMAND_FAILED`, a timeout `COMMAND_TIMEOUT`. */
+  readonly check?: boolean;
+  readonly command: string;
+  readonly encoding?: Encoding;
+  /** For this command only. */
+  readonly env?: Readonly<Record<string, string>> | null;
+  /** How much of each stream the reply holds: head and tail. */
+  readonly max_output_bytes?: number | null;
+  /** With `tty`: stderr goes to the terminal too, in order with stdout. */
+  readonly merge_stderr?: boolean | null;
+  /** A command that is sent again under the same id runs once: the repetition hears what the first did. */
+  readonly run_id?: string | null;
+  /** A session's id or name. */
+  readonly session_id: string;
+  /**
+   * Given whole, then end of file. Empty with `exec.stream` and `exec.start`: left open for
+   * `exec.write`.
+   */
+  readonly stdin?: string | null;
+  /** Keep stdin open for `exec.write` after what `stdin` gives. */
+  readonly stdin_open?: boolean | null;
+  /** Deadline in seconds of run time; 0 is none. Default: the session's. */
+  readonly timeout_s?: number | null;
+  /** stdin and stdout are a terminal. Default: the session's. */
+  readonly tty?: boolean | null;
+  /** How long to queue for a busy session; without it: `SESSION_BUSY`. */
+  readonly wait_s?: number | null;
+  /** For this command only. */
+  readonly working_dir?: string | null;
+}
+
+/** One of the two. */
+export interface ExecScreenParams {
+  readonly exec_id?: string | null;
+  /** A session's id or name: its command on a terminal, or the last one. */
+  readonly session_id?: string | null;
+}
+
+/** Shared by `exec.run`, `exec.stream` and `exec.start`. */
+export interface ExecStartParams {
+  /** Beside the shell instead of in it. */
+  readonly background?: boolean | null;
+  /** A non-zero exit is `COMMAND_FAILED`, a timeout `COMMAND_TIMEOUT`. */
+  readonly check?: boolean;
+  readonly command: string;
+  readonly encoding?: Encoding;
+  /** For this command only. */
+  readonly env?: Readonly<Record<string, string>> | null;
+  /** How much of each stream the reply holds: head and tail. */
+  readonly max_output_bytes?: number | null;
+  /** With `tty`: stderr goes to the terminal too, in order with stdout. */
+  readonly merge_stderr?: boolean | null;
+  /** A command that is sent again under the same id runs once: the repetition hears what the first did. */
+  readonly run_id?: string | null;
+  /** A session's id or name. */
+  readonly session_id: string;
+  /**
+   * Given whole, then end of file. Empty with `exec.stream` and `exec.start`: left open for
+   * `exec.write`.
+   */
+  readonly stdin?: string | null;
+  /** Keep stdin open for `exec.write` after what `stdin` gives. */
+  readonly stdin_open?: boolean | null;
+  /** Deadline in seconds of run time; 0 is none. Default: the session's. */
+  readonly timeout_s?: number | null;
+  /** stdin and stdout are a terminal. Default: the session's. */
+  readonly tty?: boolean | null;
+  /** How long to queue for a busy session; without it: `SESSION_BUSY`. */
+  readonly wait_s?: number | null;
+  /** For this command only. */
+  readonly working_dir?: string | null;
+}
+
+/** Shared by `exec.run`, `exec.stream` and `exec.start`. */
+export interface ExecStreamParams {
+  /** Beside the shell instead of in it. */
+  readonly background?: boolean | null;
+  /** A non-zero exit is `COMMAND_FAILED`, a timeout `COMMAND_TIMEOUT`. */
+  readonly check?: boolean;
+  readonly command: string;
+  readonly encoding?: Encoding;
+  /** For this command only. */
+  readonly env?: Readonly<Record<string, string>> | null;
+  /** How much of each stream the reply holds: head and tail. */
+  readonly max_output_bytes?: number | null;
+  /** With `tty`: stderr goes to the terminal too, in order with stdout. */
+  readonly merge_stderr?: boolean | null;
+  /** A command that is sent again under the same id runs once: the repetition hears what the first did. */
+  readonly run_id?: string | null;
+  /** A session's id or name. */
+  readonly session_id: string;
+  /**
+   * Given whole, then end of file. Empty with `exec.stream` and `exec.start`: left open for
+   * `exec.write`.
+   */
+  readonly stdin?: string | null;
+  /** Keep stdin open for `exec.write` after what `stdin` gives. */
+  readonly stdin_open?: boolean | null;
+  /** Deadline in seconds of run time; 0 is none. Default: the session's. */
+  readonly timeout_s?: number | null;
+  /** stdin and stdout are a terminal. Default: the session's. */
+  readonly tty?: boolean | null;
+  /** How long to queue for a busy session; without it: `SESSION_BUSY`. */
+  readonly wait_s?: number | null;
+  /** For this command only. */
+  readonly working_dir?: string | null;
+}
+
+export interface ExecWaitParams {
+  readonly exec_id: string;
+  /** How long to wait; 0, the default, is for ever. */
+  readonly timeout_s?: number | null;
+  /** Default: for the end of the command. */
+  readonly until?: Until | null;
+}
+
+export interface ExecWriteParams {
+  readonly data?: string;
+  /** How `data` is given. */
+  readonly encoding?: Encoding;
+  /** Close stdin after `data`. */
+  readonly eof?: boolean;
+  readonly exec_id: string;
+  /** A write repeated with the same id is applied once. */
+  readonly write_id?: string | null;
+}
+
+/** `action`, or one of the three words as a param of its own; with none of them, `status`. */
+export interface MailAutorespondParams {
+  readonly action?: Switch | null;
+  /** The token of `agent.use`, on a connection that is not bound. */
+  readonly as?: Token | null;
+  readonly command?: AnswerCommand | null;
+  /** Let the command use the network; it cannot otherwise. */
+  readonly network?: boolean | null;
+  readonly off?: boolean;
+  readonly on?: boolean;
+  readonly status?: boolean;
+}
+
+export interface MailAwaitReplyParams {
+  /** The token of `agent.use`, on a connection that is not bound. */
+  readonly as?: Token | null;
+  readonly message_id: string;
+  readonly timeout_s?: number | null;
+}
+
+/** Params of requests that name one message. */
+export interface MailCheckReplyParams {
+  /** The token of `agent.use`, on a connection that is not bound. */
+  readonly as?: Token | null;
+  readonly message_id: string;
+}
+
+/** Params of requests that need only to know who asks. */
+export interface MailDeadLettersParams {
+  /** The token of `agent.use`, on a connection that is not bound. */
+  readonly as?: Token | null;
+}
+
+/** Params of requests that need only to know who asks. */
+export interface MailHeldParams {
+  /** The token of `agent.use`, on a connection that is not bound. */
+  readonly as?: Token | null;
+}
+
+export interface MailInboxParams {
+  /** Acknowledge exactly these; without it, whatever the last call handed out. */
+  readonly ack?: (readonly string[]) | null;
+  /** The token of `agent.use`, on a connection that is not bound. */
+  readonly as?: Token | null;
+  readonly limit?: number | null;
+  /** Look without taking. */
+  readonly peek?: boolean;
+  /** Wait this long for the first message. */
+  readonly wait_s?: number | null;
+}
+
+export interface MailReplyParams {
+  /** The token of `agent.use`, on a connection that is not bound. */
+  readonly as?: Token | null;
+  readonly auto?: boolean | null;
+  /** A message of the caller's inbox. */
+  readonly message_id: string;
+  readonly text: string;
+}
+
+export interface MailResetParams {
+  /** The token of `agent.use`, on a connection that is not bound. */
+  readonly as?: Token | null;
+  /** A petname or an address. */
+  readonly who: string;
+}
+
+export interface MailSendParams {
+  /** The token of `agent.use`, on a connection that is not bound. */
+  readonly as?: Token | null;
+  /** A machine wrote it by itself; nobody answers it by itself. */
+  readonly auto?: boolean | null;
+  readonly expires_s?: number | null;
+  readonly in_reply_to?: string | null;
+  /** `user` or `agent`. */
+  readonly role?: string | null;
+  readonly text: string;
+  /** A petname or address; `name/label` is short for `to_session`. */
+  readonly to: string;
+  readonly to_session?: string | null;
+}
+
+export interface MailSendAndWaitParams {
+  /** The token of `agent.use`, on a connection that is not bound. */
+  readonly as?: Token | null;
+  /** A machine wrote it by itself; nobody answers it by itself. */
+  readonly auto?: boolean | null;
+  readonly expires_s?: number | null;
+  readonly in_reply_to?: string | null;
+  /** `user` or `agent`. */
+  readonly role?: string | null;
+  readonly text: string;
+  readonly timeout_s?: number | null;
+  /** A petname or address; `name/label` is short for `to_session`. */
+  readonly to: string;
+  readonly to_session?: string | null;
+}
+
+/** Params of requests that name one message. */
+export interface MailStatusParams {
+  /** The token of `agent.use`, on a connection that is not bound. */
+  readonly as?: Token | null;
+  readonly message_id: string;
+}
+
+/** Params of requests that need only to know who asks. */
+export interface MailSubscribeParams {
+  /** The token of `agent.use`, on a connection that is not bound. */
+  readonly as?: Token | null;
+}
+
+export interface SessionAttachParams {
+  readonly cols?: number | null;
+  /** Only look. */
+  readonly read_only?: boolean;
+  /** Of the window, with `cols`; not of one that only looks. */
+  readonly rows?: number | null;
+  /** A session's id or name. */
+  readonly session_id: string;
+  /** In place of the one who is attached now. */
+  readonly take_over?: boolean;
+}
+
+export interface SessionBindParams {
+  /** False lets it go, whichever connection it was bound to. */
+  readonly bound?: boolean;
+  /** A session's id or name. */
+  readonly session_id: string;
+}
+
+export interface SessionCreateParams {
+  /** Added to the daemon's environment. */
+  readonly env?: Readonly<Record<string, string>> | null;
+  /** End the session after this many seconds without a command; 0 is never. */
+  readonly idle_timeout_s?: number | null;
+  readonly isolation?: unknown;
+  readonly limits?: SessionLimits | null;
+  /** Unique among living sessions; usable wherever a session id is. */
+  readonly name?: string | null;
+  /** Read the user's start-up files (`.bashrc`, `.zshrc`). Default: no. */
+  readonly rc?: boolean | null;
+  /**
+   * `bash`, `zsh`, `sh` or `dash`, or the path of one. Default: `$SHELL` if spoken, else bash, else
+   * sh.
+   */
+  readonly shell?: string | null;
+  /** Default deadline of this session's commands, in seconds; 0 is none. */
+  readonly timeout_s?: number | null;
+  /** Commands of this session run on a terminal unless they say otherwise. */
+  readonly tty?: boolean | null;
+  readonly working_dir?: string | null;
+}
+
+export interface SessionDestroyParams {
+  /** KILL at once instead of TERM and a grace period. */
+  readonly force?: boolean;
+  /** A session's id or name. */
+  readonly session_id: string;
+}
+
+/** Params of every request that names one session and nothing else. */
+export interface SessionInfoParams {
+  /** A session's id or name. */
+  readonly session_id: string;
+}
+
+export interface SessionInputParams {
+  readonly data: string;
+  /** How `data` is given. */
+  readonly encoding?: Encoding;
+  /** A session's id or name. */
+  readonly session_id: string;
+}
+
+/** Params of requests that take none. */
+export type SessionListParams = Readonly<Record<string, never>>;
+
+export interface SessionResizeParams {
+  /** 1 to 1000. */
+  readonly cols: number;
+  /** 1 to 1000. */
+  readonly rows: number;
+  /** A session's id or name. */
+  readonly session_id: string;
+}
+
+/** Params of every request that names one session and nothing else. */
+export interface SessionRestartParams {
+  /** A session's id or name. */
+  readonly session_id: string;
+}
+
+/** Params of requests that take none. */
+export type SystemInfoParams = Readonly<Record<string, never>>;
+
+/** Params of requests that take none. */
+export type SystemPingParams = Readonly<Record<string, never>>;
+
+/** Params of requests that take none. */
+export type SystemRuntimesParams = Readonly<Record<string, never>>;
+
+export interface SystemShutdownParams {
+  /** Leave the sessions to the next daemon. */
+  readonly keep_sessions?: boolean;
+}
+
+/** Params of requests that take none. */
+export type SystemStatsParams = Readonly<Record<string, never>>;
+
+/** Params and reply of every method. */
+export interface Calls {
+  "agent.create": { params: AgentCreateParams; reply: AgentCreateReply };
+  "agent.heartbeat": { params: AgentHeartbeatParams; reply: AgentHeartbeatReply };
+  "agent.list": { params: AgentListParams; reply: AgentListReply };
+  "agent.release": { params: AgentReleaseParams; reply: AgentReleaseReply };
+  "agent.sessions": { params: AgentSessionsParams; reply: AgentSessionsReply };
+  "agent.use": { params: AgentUseParams; reply: AgentUseReply };
+  "agent.whoami": { params: AgentWhoamiParams; reply: AgentWhoamiReply };
+  "contact.accept": { params: ContactAcceptParams; reply: ContactRow };
+  "contact.block": { params: ContactBlockParams; reply: ContactRow };
+  "contact.decline": { params: ContactDeclineParams; reply: ContactRow };
+  "contact.list": { params: ContactListParams; reply: ContactListReply };
+  "contact.presence": { params: ContactPresenceParams; reply: ContactPresenceReply };
+  "contact.request": { params: ContactRequestParams; reply: ContactRow };
+  "events.subscribe": { params: EventsSubscribeParams; reply: EventsSubscribeReply };
+  "exec.attach": { params: ExecAttachParams; reply: ExecAttachReply };
+  "exec.bind": { params: ExecBindParams; reply: ExecBindReply };
+  "exec.cancel": { params: ExecCancelParams; reply: ExecCancelReply };
+  "exec.info": { params: ExecInfoParams; reply: ExecInfo };
+  "exec.list": { params: ExecListParams; reply: ExecListReply };
+  "exec.output": { params: ExecOutputParams; reply: ExecOutputReply };
+  "exec.resize": { params: ExecResizeParams; reply: ExecResizeReply };
+  "exec.run": { params: ExecRunParams; reply: ExecRunReply };
+  "exec.screen": { params: ExecScreenParams; reply: ExecScreenReply };
+  "exec.start": { params: ExecStartParams; reply: ExecStartReply };
+  "exec.stream": { params: ExecStreamParams; reply: ExecStreamReply };
+  "exec.wait": { params: ExecWaitParams; reply: ExecWaitReply };
+  "exec.write": { params: ExecWriteParams; reply: ExecWriteReply };
+  "mail.autorespond": { params: MailAutorespondParams; reply: MailAutorespondReply };
+  "mail.await_reply": { params: MailAwaitReplyParams; reply: MailAwaitReplyReply };
+  "mail.check_reply": { params: MailCheckReplyParams; reply: MailCheckReplyReply };
+  "mail.dead_letters": { params: MailDeadLettersParams; reply: MailDeadLettersReply };
+  "mail.held": { params: MailHeldParams; reply: MailHeldReply };
+  "mail.inbox": { params: MailInboxParams; reply: MailInboxReply };
+  "mail.reply": { params: MailReplyParams; reply: MailReplyReply };
+  "mail.reset": { params: MailResetParams; reply: MailResetReply };
+  "mail.send": { params: MailSendParams; reply: MailSendReply };
+  "mail.send_and_wait": { params: MailSendAndWaitParams; reply: MailSendAndWaitReply };
+  "mail.status": { params: MailStatusParams; reply: MailStatusReply };
+  "mail.subscribe": { params: MailSubscribeParams; reply: MailSubscribeReply };
+  "session.attach": { params: SessionAttachParams; reply: SessionAttachReply };
+  "session.bind": { params: SessionBindParams; reply: SessionBindReply };
+  "session.create": { params: SessionCreateParams; reply: SessionCreateReply };
+  "session.destroy": { params: SessionDestroyParams; reply: SessionDestroyReply };
+  "session.info": { params: SessionInfoParams; reply: SessionInfo };
+  "session.input": { params: SessionInputParams; reply: SessionInputReply };
+  "session.list": { params: SessionListParams; reply: SessionListReply };
+  "session.resize": { params: SessionResizeParams; reply: SessionResizeReply };
+  "session.restart": { params: SessionRestartParams; reply: SessionRestartReply };
+  "system.info": { params: SystemInfoParams; reply: SystemInfoReply };
+  "system.ping": { params: SystemPingParams; reply: SystemPingReply };
+  "system.runtimes": { params: SystemRuntimesParams; reply: SystemRuntimesReply };
+  "system.shutdown": { params: SystemShutdownParams; reply: SystemShutdownReply };
+  "system.stats": { params: SystemStatsParams; reply: SystemStatsReply };
+}

@@ -1,0 +1,143 @@
+// Events of a request as they come, across cut connections and restarted daemons.
+
+import { TRIES } from "./attempts.js";
+import type { Client } from "./client.js";
+import { ConnectionEnded, type DaemonError, LostError } from "./errors.js";
+import type { Link } from "./link.js";
+import type { CallOptions } from "./methods.js";
+import type { Progress } from "./progress.js";
+import { type Incoming, requestLine } from "./wire.js";
+
+/**
+ * An async iterator over events. `result` has the reply once the iteration is over.
+ *
+ * The request is sent when the first event is asked for. A stream that is left early does not end what it
+ * is about: a command runs on.
+ */
+export class EventStream<E, R> implements AsyncIterableIterator<E> {
+  protected readonly client: Client;
+  protected readonly progress: Progress<E, R>;
+  readonly #signal: AbortSignal | undefined;
+  #link: Link | undefined;
+  #result: { readonly reply: R } | undefined;
+  #over = false;
+  /** Connections in a row that brought nothing new. */
+  #fruitless = 0;
+
+  constructor(client: Client, progress: Progress<E, R>, options: CallOptions = {}) {
+    this.client = client;
+    this.progress = progress;
+    this.#signal = options.signal;
+  }
+
+  get result(): R {
+    if (this.#result === undefined) throw new Error("the stream has not ended: iterate over it first");
+    return this.#result.reply;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async next(): Promise<IteratorResult<E, undefined>> {
+    if (this.#over) return { done: true, value: undefined };
+    this.#signal?.throwIfAborted();
+    const abort = (): void => this.#link?.close();
+    this.#signal?.addEventListener("abort", abort, { once: true });
+    try {
+      const event = await this.advance();
+      if (event !== undefined) return { done: false, value: event };
+      return { done: true, value: undefined };
+    } catch (error) {
+      this.#over = true;
+      this.#drop();
+      if (this.#signal?.aborted === true) {
+        await this.aborted();
+        throw this.#signal.reason;
+      }
+      throw error;
+    } finally {
+      this.#signal?.removeEventListener("abort", abort);
+    }
+  }
+
+  /** Leaves the stream; `for await` does so by itself. */
+  return(): Promise<IteratorResult<E, undefined>> {
+    this.#over = true;
+    this.#drop();
+    return Promise.resolve({ done: true, value: undefined });
+  }
+
+  /** Reads what is left and returns the reply. */
+  async finish(): Promise<R> {
+    while ((await this.next()).done !== true);
+    return this.result;
+  }
+
+  /** What else ends when the signal ends the stream. */
+  protected aborted(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  /** The next event; `undefined` at the end, with the result in its place. */
+  protected async advance(): Promise<E | undefined> {
+    for (;;) {
+      let incoming: Incoming;
+      try {
+        this.#link ??= await this.#send();
+        incoming = await this.#link.next();
+      } catch (error) {
+        if (!(error instanceof ConnectionEnded)) throw error;
+        this.#signal?.throwIfAborted();
+        this.#resume();
+        continue;
+      }
+      if (incoming.kind === "event") {
+        const event = this.progress.accept(incoming.name, incoming.data);
+        if (event === undefined) continue;
+        this.#fruitless = 0;
+        return event;
+      }
+      if (incoming.kind === "done") {
+        this.#finish(incoming.data as R);
+        return undefined;
+      }
+      await this.#failed(incoming.error);
+    }
+  }
+
+  async #send(): Promise<Link> {
+    const id = this.client.newId();
+    const { method, params } = this.progress;
+    const how = { streaming: true, resuming: this.#fruitless > 0 };
+    const link = await this.client.send(id, method, requestLine(id, method, params), how);
+    if (this.#signal?.aborted === true) link.close();
+    return link;
+  }
+
+  #finish(reply: R): void {
+    this.#result = { reply };
+    this.#over = true;
+    if (this.#link !== undefined) this.client.keepLink(this.#link);
+    this.#link = undefined;
+  }
+
+  /** Returns if the stream goes on with the next daemon. */
+  async #failed(error: DaemonError): Promise<void> {
+    if (error.code !== "SHUTTING_DOWN" || !this.client.mayComeBack) throw error;
+    // Its socket still accepts; the end of this connection is the sign that it is gone.
+    await this.#link?.closed();
+    this.#resume();
+  }
+
+  #resume(): void {
+    this.#drop();
+    this.#fruitless += 1;
+    if (this.#fruitless > TRIES || !this.progress.resume()) throw new LostError(this.progress.method);
+  }
+
+  #drop(): void {
+    this.#link?.close();
+    this.#link = undefined;
+  }
+}
