@@ -3,6 +3,8 @@
 use std::io::Read as _;
 
 use trl_protocol::mail::Message;
+use trl_protocol::quote;
+use trl_protocol::quote::inline as plain;
 
 use crate::failure::{Failure, Result};
 use crate::human;
@@ -18,10 +20,8 @@ pub(crate) fn show(message: &Message, paint: Paint) -> String {
         head.push(format!("in reply to {}", plain(asked)));
     }
     head.push(human::ago(&message.timestamp));
-    let mut text = format!("{} {}\n", paint.bold(&message.message_id), head.join(", "));
-    for line in message.text.lines() {
-        text.push_str(&format!("    {}\n", plain(line)));
-    }
+    let mut text = format!("{} {}\n", paint.bold(&plain(&message.message_id)), head.join(", "));
+    text.push_str(&quote::block(&message.text, "    "));
     text
 }
 
@@ -30,15 +30,6 @@ fn from(message: &Message) -> String {
         Some(label) => format!("{}/{}", plain(&message.from), plain(label)),
         None => plain(&message.from),
     }
-}
-
-/// Without what moves the cursor, or turns the direction of what follows.
-pub(crate) fn plain(text: &str) -> String {
-    let steers = |c: char| {
-        (c.is_control() && c != '\t')
-            || matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.replace(steers, "·")
 }
 
 /// The text of a message as it was given; `-` is all of stdin without its last newline.

@@ -1,5 +1,6 @@
 //! Columns that line up.
 
+use trl_protocol::quote::inline;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::output::Paint;
@@ -33,7 +34,7 @@ impl Table {
 
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         // A line break or an escape in a cell would break more than its own row.
-        self.rows.push(cells.into_iter().map(|cell| cell.replace(char::is_control, "·")).collect());
+        self.rows.push(cells.into_iter().map(|cell| inline(&cell).replace('\t', "·")).collect());
     }
 
     /// Cuts the elastic column so that lines fit `width`; `paint` is for the head only,

@@ -67,6 +67,8 @@ impl From<MailError> for Fault {
         match error {
             MailError::Refused(fault) => fault,
             MailError::Closed => Fault::new(Code::ShuttingDown, "mail is closing"),
+            MailError::Relay(error @ RelayError::NotInThisBuild) => Fault::internal(error.to_string())
+                .with_details(serde_json::json!({ "reason": "relay_not_in_this_build" })),
             MailError::Relay(error) => Fault::new(Code::ResourcePressure, error.to_string()),
             error @ (MailError::Owned { .. }
             | MailError::Io { .. }

@@ -25,5 +25,5 @@ pub mod steps;
 mod store;
 
 pub use config::MailConfig;
-pub use engine::{Caller, Mail, MailReply, MailRequest, Sleeper, Sleepers, Subscription};
+pub use engine::{Caller, IdleAgent, IdleAgents, Mail, MailReply, MailRequest, Subscription};
 pub use error::MailError;

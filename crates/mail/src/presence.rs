@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// What is remembered about a session's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sign {
+pub struct SignOfLife {
     pub heartbeat_ms: i64,
     pub pid: Option<u32>,
     /// The process's start, as the kernel counts it; a reused pid has another.
@@ -20,7 +20,13 @@ pub trait Processes: fmt::Debug + Send + Sync + 'static {
 }
 
 /// Pure: a heartbeat that is stale or from the future, a dead pid and a reused pid do not count.
-pub fn is_live(sign: &Sign, connected: bool, now_ms: i64, fresh_ms: i64, processes: &dyn Processes) -> bool {
+pub fn is_live(
+    sign: &SignOfLife,
+    connected: bool,
+    now_ms: i64,
+    fresh_ms: i64,
+    processes: &dyn Processes,
+) -> bool {
     if connected {
         return true;
     }
@@ -45,10 +51,10 @@ impl Processes for SystemProcesses {
 
 /// Which sessions are held by an open connection of this daemon.
 #[derive(Debug, Default)]
-pub(crate) struct Connections(Mutex<Held>);
+pub(crate) struct Connections(Mutex<BoundSessions>);
 
 #[derive(Debug, Default)]
-struct Held {
+struct BoundSessions {
     by_connection: HashMap<u64, String>,
     connected: HashSet<String>,
     /// Whose mail was handed out on a connection: its own, or that of a token.
@@ -63,53 +69,53 @@ pub(crate) struct Ended {
 }
 
 impl Connections {
-    fn with<T>(&self, look: impl FnOnce(&mut Held) -> T) -> T {
+    fn with<T>(&self, look: impl FnOnce(&mut BoundSessions) -> T) -> T {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// A connection speaks for one session at a time; the former one loses it.
     pub(crate) fn bind(&self, connection: u64, uuid: &str) {
-        self.with(|held| {
-            held.by_connection.insert(connection, uuid.to_owned());
-            held.recount();
+        self.with(|bound| {
+            bound.by_connection.insert(connection, uuid.to_owned());
+            bound.recount();
         });
     }
 
     pub(crate) fn end(&self, connection: u64) -> Ended {
-        self.with(|held| {
-            let session = held.by_connection.remove(&connection);
-            held.recount();
-            Ended { session, readers: held.readers.remove(&connection).unwrap_or_default() }
+        self.with(|bound| {
+            let session = bound.by_connection.remove(&connection);
+            bound.recount();
+            Ended { session, readers: bound.readers.remove(&connection).unwrap_or_default() }
         })
     }
 
     /// Mail of this session is handed out on this connection.
     pub(crate) fn reads(&self, connection: u64, uuid: &str) {
-        self.with(|held| held.readers.entry(connection).or_default().insert(uuid.to_owned()));
+        self.with(|bound| bound.readers.entry(connection).or_default().insert(uuid.to_owned()));
     }
 
     pub(crate) fn is_reader(&self, connection: u64, uuid: &str) -> bool {
-        self.with(|held| held.readers.get(&connection).is_some_and(|readers| readers.contains(uuid)))
+        self.with(|bound| bound.readers.get(&connection).is_some_and(|readers| readers.contains(uuid)))
     }
 
     /// A session that was released or taken over is held by no connection any more.
     pub(crate) fn drop_session(&self, uuid: &str) {
-        self.with(|held| {
-            held.by_connection.retain(|_, bound| bound != uuid);
-            held.recount();
+        self.with(|bound| {
+            bound.by_connection.retain(|_, bound| bound != uuid);
+            bound.recount();
         });
     }
 
     pub(crate) fn session_of(&self, connection: u64) -> Option<String> {
-        self.with(|held| held.by_connection.get(&connection).cloned())
+        self.with(|bound| bound.by_connection.get(&connection).cloned())
     }
 
     pub(crate) fn is_connected(&self, uuid: &str) -> bool {
-        self.with(|held| held.connected.contains(uuid))
+        self.with(|bound| bound.connected.contains(uuid))
     }
 }
 
-impl Held {
+impl BoundSessions {
     fn recount(&mut self) {
         self.connected = self.by_connection.values().cloned().collect();
     }
@@ -129,7 +135,7 @@ mod tests {
 
     #[test]
     fn signs_of_life() {
-        let sign = |heartbeat_ms, pid, pid_start| Sign { heartbeat_ms, pid, pid_start };
+        let sign = |heartbeat_ms, pid, pid_start| SignOfLife { heartbeat_ms, pid, pid_start };
         let now = 100_000;
         let cases = [
             ("fresh, same process", sign(90_000, Some(10), Some(500)), false, true),

@@ -6,7 +6,7 @@ use trl_protocol::mail::{
     SendParams,
 };
 
-use crate::engine::{AgentKeys, Errand};
+use crate::engine::{AgentKeys, Assignment};
 use crate::envelope::{EncodeInput, decode};
 use crate::identity::Identity;
 use crate::seal::{Device, Ratchet};
@@ -114,7 +114,7 @@ fn debug_tells_no_text() {
     const TEXT: &str = "the code is 4711";
     let message = || Message { message_id: "m-1".into(), text: TEXT.into(), ..Message::default() };
     let told = "Message { message_id: \"m-1\", from: \"\", from_address: \"\", from_session: None, to_session: None, role: None, text: [16 bytes], in_reply_to: None, auto: false, timestamp: \"\" }";
-    let errand = Errand {
+    let assignment = Assignment {
         agent_id: 1,
         mail_id: 2,
         message_id: "m-1".into(),
@@ -146,8 +146,8 @@ fn debug_tells_no_text() {
             "EncodeInput { agent_address: \"\", from_session: None, to_session: None, in_reply_to: None, auto: false, role: None, text: [16 bytes], message_id: None, cwd: None, harness_session_id: \"\", now: None, harness: None, own: None }".into(),
         ),
         (
-            format!("{errand:?}"),
-            "Errand { agent_id: 1, mail_id: 2, message_id: \"m-1\", network: false, .. }".into(),
+            format!("{assignment:?}"),
+            "Assignment { agent_id: 1, mail_id: 2, message_id: \"m-1\", network: false, .. }".into(),
         ),
     ];
     for (told, expected) in &snapshot {

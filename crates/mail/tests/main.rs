@@ -10,7 +10,6 @@ mod crash;
 mod crash_points;
 mod envelope;
 mod exchange;
-mod nats;
 mod registry;
 mod retention;
 mod sealing;

@@ -15,6 +15,7 @@ pub mod ids;
 pub mod limits;
 pub mod mail;
 pub mod method;
+pub mod quote;
 mod registry;
 mod registry_macro;
 pub mod request;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use trl_mail::relay::nats::NatsConfig;
+use trl_mail::relay::broker::{BrokerConfig, OpenRelay};
 use trl_protocol::agent::Mode;
 use trl_protocol::limits;
 
@@ -20,7 +20,9 @@ pub struct Config {
     /// Told by `agent.whoami`: whether a daemon has the mail, or its only client's own process.
     pub mail_mode: Mode,
     /// The broker that carries mail between machines; without one mail stays here.
-    pub relay: Option<NatsConfig>,
+    pub relay: Option<BrokerConfig>,
+    /// How such a relay is opened; which implementations exist is the program's decision.
+    pub open_relay: OpenRelay,
     /// The program and arguments of a session host.
     pub host_program: PathBuf,
     pub host_args: Vec<OsString>,
@@ -59,6 +61,7 @@ impl Config {
             mail_mode: Mode::Daemon,
             state_dir,
             relay: None,
+            open_relay: trl_mail::relay::broker::not_in_this_build,
             host_program,
             host_args: vec![OsString::from("host")],
             version: env!("CARGO_PKG_VERSION").to_owned(),

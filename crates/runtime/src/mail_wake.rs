@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use trl_mail::{Sleeper, Sleepers};
+use trl_mail::{IdleAgent, IdleAgents};
 use trl_protocol::exec::{Encoding, ExecParams, ExecState, Screen, ScreenParams, WriteParams};
 use trl_protocol::{Code, Fault};
 
@@ -35,14 +35,14 @@ pub(crate) async fn watch(inner: Arc<Inner>) {
         mail = inner.mailroom.opened() => mail,
         () = inner.stopping() => return,
     };
-    let sleepers = Arc::new(opened.sleepers());
+    let idle_agents = Arc::new(opened.idle_agents());
     drop(opened);
     let mut told: HashMap<String, i64> = HashMap::new();
     let (mut known, mut busy) = (Vec::new(), false);
     loop {
         let found = tokio::select! {
-            found = sleepers.beyond(&known) => found,
-            () = sleep(AGAIN), if busy => sleepers.now().await,
+            found = idle_agents.beyond(&known) => found,
+            () = sleep(AGAIN), if busy => idle_agents.now().await,
             () = inner.stopping() => return,
         };
         let found = match found {
@@ -54,10 +54,12 @@ pub(crate) async fn watch(inner: Arc<Inner>) {
                 continue;
             }
         };
-        told.retain(|uuid, _| found.iter().any(|sleeper| sleeper.uuid == *uuid));
+        told.retain(|uuid, _| found.iter().any(|idle_agent| idle_agent.uuid == *uuid));
         let mut waking = JoinSet::new();
-        for sleeper in found.iter().filter(|sleeper| told.get(&sleeper.uuid) != Some(&sleeper.newest)) {
-            waking.spawn(wake(Arc::clone(&inner), Arc::clone(&sleepers), sleeper.clone()));
+        for idle_agent in
+            found.iter().filter(|idle_agent| told.get(&idle_agent.uuid) != Some(&idle_agent.newest))
+        {
+            waking.spawn(wake(Arc::clone(&inner), Arc::clone(&idle_agents), idle_agent.clone()));
         }
         busy = false;
         // What is not awaited to its end is given up with the set.
@@ -66,7 +68,7 @@ pub(crate) async fn watch(inner: Arc<Inner>) {
             () = inner.stopping() => return,
         } {
             match woken {
-                Ok(Ok(Woken::Told(sleeper))) => drop(told.insert(sleeper.uuid, sleeper.newest)),
+                Ok(Ok(Woken::Told(idle_agent))) => drop(told.insert(idle_agent.uuid, idle_agent.newest)),
                 Ok(Ok(Woken::NotNow)) => busy = true,
                 Ok(Ok(Woken::Awake)) => {}
                 Ok(Err(fault)) => tracing::debug!(code = %fault.code, "nobody sits at the terminal"),
@@ -78,16 +80,20 @@ pub(crate) async fn watch(inner: Arc<Inner>) {
 }
 
 enum Woken {
-    Told(Sleeper),
+    Told(IdleAgent),
     /// It has taken its mail by itself.
     Awake,
     /// Somebody works there, or has begun to type.
     NotNow,
 }
 
-async fn wake(inner: Arc<Inner>, sleepers: Arc<Sleepers>, sleeper: Sleeper) -> Result<Woken, Fault> {
+async fn wake(
+    inner: Arc<Inner>,
+    idle_agents: Arc<IdleAgents>,
+    idle_agent: IdleAgent,
+) -> Result<Woken, Fault> {
     let shown = || async {
-        let params = ScreenParams { exec_id: None, session_id: Some(sleeper.terminal.to_string()) };
+        let params = ScreenParams { exec_id: None, session_id: Some(idle_agent.terminal.to_string()) };
         screen::perform(&inner, &params).await
     };
     let before = shown().await?;
@@ -101,7 +107,7 @@ async fn wake(inner: Arc<Inner>, sleepers: Arc<Sleepers>, sleeper: Sleeper) -> R
     if before != after || !is_input_empty(&after) {
         return Ok(Woken::NotNow);
     }
-    if !sleepers.now().await?.iter().any(|still| still.uuid == sleeper.uuid) {
+    if !idle_agents.now().await?.iter().any(|still| still.uuid == idle_agent.uuid) {
         return Ok(Woken::Awake);
     }
     let keys = |data: &str| WriteParams {
@@ -115,8 +121,8 @@ async fn wake(inner: Arc<Inner>, sleepers: Arc<Sleepers>, sleeper: Sleeper) -> R
     write::perform(&inner, keys(TRIGGER), &nobody).await?;
     sleep(BEFORE_ENTER).await;
     write::perform(&inner, keys("\r"), &nobody).await?;
-    tracing::info!(session = %sleeper.terminal, "an idle agent was told of its mail");
-    Ok(Woken::Told(sleeper))
+    tracing::info!(session = %idle_agent.terminal, "an idle agent was told of its mail");
+    Ok(Woken::Told(idle_agent))
 }
 
 /// Whether the cursor stands behind a prompt with nothing else on that line.

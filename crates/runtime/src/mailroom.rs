@@ -7,7 +7,7 @@ use tokio::sync::{Mutex, Notify};
 use trl_mail::clock::SystemClock;
 use trl_mail::config::Confiner;
 use trl_mail::presence::SystemProcesses;
-use trl_mail::relay::nats::{NatsConfig, NatsRelay};
+use trl_mail::relay::broker::{BrokerConfig, OpenRelay};
 use trl_mail::relay::{EmbeddedLimits, EmbeddedRelay, Relay};
 use trl_mail::steps::Steps;
 use trl_mail::{Mail, MailConfig, MailError};
@@ -16,6 +16,7 @@ use trl_protocol::agent::Mode;
 use trl_sys::private::make_private;
 
 use crate::blocking::run_blocking;
+use crate::config::Config;
 
 /// A daemon that nobody asks about mail has no store, no thread and no lock.
 #[derive(Debug)]
@@ -24,13 +25,16 @@ pub(crate) struct Mailroom {
     /// Becomes the commands of auto-responders.
     program: PathBuf,
     mode: Mode,
-    relay: Option<NatsConfig>,
+    relay: Option<(BrokerConfig, OpenRelay)>,
     open: Mutex<Option<Arc<Mail>>>,
     opened: Notify,
 }
 
 impl Mailroom {
-    pub(crate) fn new(dir: PathBuf, program: PathBuf, mode: Mode, relay: Option<NatsConfig>) -> Mailroom {
+    pub(crate) fn new(config: &Config) -> Mailroom {
+        let relay = config.relay.clone().map(|broker| (broker, config.open_relay));
+        let (dir, program) = (config.mail_dir.clone(), config.host_program.clone());
+        let mode = config.mail_mode;
         Mailroom { dir, program, mode, relay, open: Mutex::new(None), opened: Notify::new() }
     }
 
@@ -104,11 +108,16 @@ impl Mailroom {
     }
 }
 
-fn open_in(dir: &Path, program: PathBuf, mode: Mode, broker: Option<NatsConfig>) -> Result<Mail, Fault> {
+fn open_in(
+    dir: &Path,
+    program: PathBuf,
+    mode: Mode,
+    broker: Option<(BrokerConfig, OpenRelay)>,
+) -> Result<Mail, Fault> {
     make_private(dir).map_err(|error| Fault::internal(format!("mail cannot be opened: {error}")))?;
     let relay = || -> Result<Arc<dyn Relay>, MailError> {
-        if let Some(broker) = broker {
-            return Ok(Arc::new(NatsRelay::open(broker, Some(dir.join("broker")))?));
+        if let Some((broker, open)) = broker {
+            return Ok(open(broker, dir.join("broker"))?);
         }
         let relay = EmbeddedRelay::open(&dir.join("relay"), EmbeddedLimits::default(), Steps::default())?;
         Ok(Arc::new(relay))

@@ -85,12 +85,7 @@ impl Runtime {
     ) -> Runtime {
         let runtime = Runtime(Arc::new(Inner {
             registry: Arc::new(Registry::new(config.max_sessions)),
-            mailroom: Mailroom::new(
-                config.mail_dir.clone(),
-                config.host_program.clone(),
-                config.mail_mode,
-                config.relay.clone(),
-            ),
+            mailroom: Mailroom::new(&config),
             backends: std::iter::once(default).chain(others).collect(),
             connection_bound: ConnectionBound::default(),
             config,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use trl_gateway::TlsFiles;
-use trl_mail::relay::nats::{Credentials, NatsConfig, Tls};
+use trl_mail::relay::broker::{BrokerConfig, Credentials, Tls};
 use trl_protocol::limits;
 
 use super::dot_env::Ignored;
@@ -38,7 +38,7 @@ pub(crate) struct Settings {
     pub(crate) keep_sessions: bool,
     pub(crate) mcp_tools: trl_mcp::Profile,
     pub(crate) mcp_structured: bool,
-    pub(crate) relay: Option<NatsConfig>,
+    pub(crate) relay: Option<BrokerConfig>,
     pub(crate) relay_tls: Tls,
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
@@ -132,10 +132,10 @@ pub(crate) fn resolve(layers: &Layers, ambient: &Ambient) -> Result<Settings, Co
     })
 }
 
-fn relay(layers: &Layers, ambient: &Ambient) -> Option<NatsConfig> {
+fn relay(layers: &Layers, ambient: &Ambient) -> Option<BrokerConfig> {
     let servers = layers.get(Key::Relay)?.text.clone();
     let path = |key| layers.get(key).map(|said| ambient.cwd.join(&said.text));
-    Some(NatsConfig {
+    Some(BrokerConfig {
         servers,
         credentials: path(Key::RelayCredentials).map_or(Credentials::None, Credentials::at),
         tls: relay_tls(layers, ambient),

@@ -101,7 +101,7 @@ fn waiting(held: &Held, context: &Context) -> Result<u8> {
     for row in &held.messages {
         table.row(vec![
             row.message_id.clone(),
-            letter::plain(&row.from),
+            row.from.clone(),
             row.to_session.clone().unwrap_or_else(|| "-".to_owned()),
             human::ago(&row.since),
             row.bounces_at.clone().unwrap_or_else(|| "-".to_owned()),
@@ -125,9 +125,9 @@ fn unread(dead: &DeadLetters, context: &Context) -> Result<u8> {
     for row in &dead.dead_letters {
         table.row(vec![
             row.message_id.clone().unwrap_or_else(|| "-".to_owned()),
-            letter::plain(&row.from),
+            row.from.clone(),
             human::ago(&row.at),
-            letter::plain(&row.reason),
+            row.reason.clone(),
         ]);
     }
     output.text(&table.render(output::terminal_width(), output.paint))?;

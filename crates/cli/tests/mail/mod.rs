@@ -3,5 +3,8 @@
 mod autorespond;
 mod exchange;
 mod people;
+#[cfg(feature = "relay-nats")]
 mod relay;
 mod wake;
+#[cfg(not(feature = "relay-nats"))]
+mod without_relay;

@@ -3,7 +3,7 @@
 use trl_protocol::Fault;
 pub use trl_protocol::{MailReply, MailRequest};
 
-use super::Engine;
+use crate::engine::Engine;
 use crate::error::MailError;
 
 /// Which connection a request came on; `None` where connections mean nothing, as over HTTP.
@@ -110,7 +110,7 @@ impl Engine {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Contacting {
+pub(crate) enum Contacting {
     Request,
     Accept,
     Decline,

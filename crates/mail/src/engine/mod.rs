@@ -3,34 +3,15 @@
 //! Every change is a method of [`Tx`], a transaction on the store's own thread. The
 //! async side only asks for transactions, talks to the relay, and waits for bells.
 
-mod agents;
-mod answer;
-mod claim;
+mod autoresponder;
 mod complaint;
-mod contacts;
 mod dispatch;
-mod expiry;
+mod identity;
 mod inbox;
-mod keys;
-mod outbox;
-mod outlet;
-mod pump;
-mod ratchets;
-mod rates;
-mod receipts;
-mod receive;
-mod replies;
-mod reset;
-mod respond;
-mod retention;
-mod routes;
-mod sealing;
-mod send;
-mod sessions;
-mod sleepers;
+mod receiving;
+mod sending;
 mod switchboard;
 mod tasks;
-mod whereabouts;
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,14 +26,19 @@ use crate::presence::{Connections, Processes};
 use crate::relay::Relay;
 use crate::store::{Owner, Witness, WitnessFile};
 
+use inbox::reading::UnwrittenLeases;
+use sending::outbox::DuePacket;
+use sending::publish_queue::PublishQueue;
+use sending::rates::Rates;
+
 pub use dispatch::{Caller, MailReply, MailRequest};
-pub use sleepers::{Sleeper, Sleepers};
+pub use identity::idle_agents::{IdleAgent, IdleAgents};
 pub use tasks::{Mail, Subscription};
 
 #[cfg(test)]
-pub(crate) use agents::AgentKeys;
+pub(crate) use autoresponder::guards::Assignment;
 #[cfg(test)]
-pub(crate) use answer::Errand;
+pub(crate) use identity::agents::AgentKeys;
 pub(crate) use switchboard::{Switchboard, Wake};
 
 /// What every transaction may look at.
@@ -64,7 +50,7 @@ pub(crate) struct Env {
     pub(crate) connections: Connections,
     pub(crate) switchboard: Switchboard,
     /// Packets that are durable and not yet published, for the pump.
-    pub(crate) outlet: outlet::Outlet,
+    pub(crate) publish_queue: PublishQueue,
     pub(crate) relay_name: &'static str,
     pub(crate) relay_max: usize,
     pub(crate) witness: WitnessFile,
@@ -73,8 +59,8 @@ pub(crate) struct Env {
     pub(crate) opened_at: i64,
     /// The count of seals that the witness last noted.
     pub(crate) witnessed: AtomicU64,
-    pub(crate) offering: inbox::Offering,
-    pub(crate) rates: rates::Rates,
+    pub(crate) unwritten_leases: UnwrittenLeases,
+    pub(crate) rates: Rates,
     /// When old packet ids were last forgotten.
     pub(crate) forgot_at: AtomicI64,
     /// Some session has sat at a terminal of ours, by which it can be told of mail.
@@ -86,7 +72,7 @@ pub(crate) struct Env {
 impl Env {
     /// A transaction is durable: note its seals, hand on its packets, wake whom it concerns.
     fn committed(&self, Outcome { wakes, sealed }: &mut Outcome) {
-        self.outlet.put(sealed);
+        self.publish_queue.put(sealed);
         let wakes: &[Wake] = wakes;
         for wake in wakes {
             if let Wake::Sealed(seals) = wake {
@@ -108,13 +94,13 @@ pub(crate) struct Tx<'a> {
     pub(crate) now: i64,
     pub(crate) wakes: Vec<Wake>,
     /// What it sealed, in order.
-    pub(crate) sealed: Vec<outbox::Due>,
+    pub(crate) sealed: Vec<DuePacket>,
 }
 
 /// What follows once a transaction is durable.
 struct Outcome {
     wakes: Vec<Wake>,
-    sealed: Vec<outbox::Due>,
+    sealed: Vec<DuePacket>,
 }
 
 impl fmt::Debug for Tx<'_> {

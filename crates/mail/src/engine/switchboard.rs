@@ -14,7 +14,7 @@ pub(crate) enum Wake {
     /// Something waits to be sealed or published.
     Pump,
     /// Packets were sealed and only wait to be published.
-    Outlet,
+    PublishQueue,
     /// Receipts wait; they may wait a little for company.
     Receipts,
     /// A deadline may now be earlier.
@@ -63,7 +63,7 @@ impl Switchboard {
                     Wake::Inbox(_) | Wake::Reply(_) => notify.notify_waiters(),
                     // One loop waits for each of these; a bell rung while it works must not be lost.
                     Wake::Pump
-                    | Wake::Outlet
+                    | Wake::PublishQueue
                     | Wake::Receipts
                     | Wake::Deadline
                     | Wake::Keys

@@ -12,14 +12,16 @@ use trl_protocol::Fault;
 use trl_protocol::agent::CallerParams;
 use trl_protocol::mail::MailEvent;
 
-use super::agents::Agent;
-use super::complaint::Complaint;
-use super::dispatch::{Caller, MailReply, MailRequest};
-use super::sessions::Session;
-use super::sleepers::Sleepers;
-use super::{Engine, Env, Switchboard, Tx, Wake, pump, respond};
 use crate::clock::Clock;
 use crate::config::MailConfig;
+use crate::engine::autoresponder::run_command;
+use crate::engine::complaint::Complaint;
+use crate::engine::dispatch::{Caller, MailReply, MailRequest};
+use crate::engine::identity::agents::Agent;
+use crate::engine::identity::idle_agents::IdleAgents;
+use crate::engine::identity::sessions::Session;
+use crate::engine::sending::pump;
+use crate::engine::{Engine, Env, Switchboard, Tx, Wake};
 use crate::error::MailError;
 use crate::lock::OwnerLock;
 use crate::presence::{Connections, Ended, Processes};
@@ -90,9 +92,9 @@ impl Mail {
             processes,
             connections: Connections::default(),
             switchboard: Switchboard::default(),
-            outlet: super::outlet::Outlet::default(),
-            offering: super::inbox::Offering::default(),
-            rates: super::rates::Rates::default(),
+            publish_queue: crate::engine::sending::publish_queue::PublishQueue::default(),
+            unwritten_leases: crate::engine::inbox::reading::UnwrittenLeases::default(),
+            rates: crate::engine::sending::rates::Rates::default(),
             forgot_at: AtomicI64::new(0),
             has_terminals: AtomicBool::new(has_terminals(&database)?),
             deadline: AtomicI64::new(i64::MAX),
@@ -112,7 +114,7 @@ impl Mail {
         {
             let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
             tasks.handles.push(runtime.spawn(pump::run(engine())));
-            tasks.handles.push(runtime.spawn(respond::run(engine())));
+            tasks.handles.push(runtime.spawn(run_command::run(engine())));
             tasks.handles.push(runtime.spawn(keep_time(engine())));
             tasks.handles.push(runtime.spawn(keep_keys(engine())));
             tasks.handles.push(runtime.spawn(keep_leases(engine())));
@@ -146,8 +148,8 @@ impl Mail {
     }
 
     /// Those who have mail at a terminal of ours and do not ask for it.
-    pub fn sleepers(&self) -> Sleepers {
-        Sleepers::new(Arc::clone(&self.engine))
+    pub fn idle_agents(&self) -> IdleAgents {
+        IdleAgents::new(Arc::clone(&self.engine))
     }
 
     /// A connection has ended: the session it held is no longer held by it.
@@ -219,7 +221,9 @@ impl Drop for Mail {
 fn read_mailbox(engine: &Arc<Engine>, tasks: &Mutex<Tasks>, runtime: &Handle, agent: Agent) {
     let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
     if tasks.reading.insert(agent.id) {
-        tasks.handles.push(runtime.spawn(super::whereabouts::attend(Arc::clone(engine), agent.clone())));
+        tasks.handles.push(
+            runtime.spawn(crate::engine::identity::presence::attend(Arc::clone(engine), agent.clone())),
+        );
         tasks.handles.push(runtime.spawn(receive(Arc::clone(engine), agent)));
     }
 }
@@ -349,7 +353,7 @@ async fn keep_leases(engine: Arc<Engine>) {
     let bell = engine.env.switchboard.listen(Wake::Lease);
     loop {
         let mut failed = false;
-        for lease in engine.env.offering.unwritten() {
+        for lease in engine.env.unwritten_leases.unwritten() {
             match engine.tx(move |tx| tx.write_lease(&lease)).await {
                 Ok(()) => {}
                 Err(MailError::Closed) => return,

@@ -5,9 +5,9 @@
 //! acknowledged by the reader; it keeps the order of one publisher's packets in one
 //! mailbox. Everything beyond that is the engine's work, for every relay alike.
 
+pub mod broker;
 pub mod conformance;
 mod embedded;
-pub mod nats;
 mod shelves;
 
 use std::fmt;
@@ -48,6 +48,11 @@ pub enum RelayError {
     Renewed,
     #[error("the relay is closed")]
     Closed,
+    #[error(
+        "this build of trl has no relay between machines (it was built without the feature `relay-nats`); \
+         remove the setting TRL_RELAY, or use a build that has it"
+    )]
+    NotInThisBuild,
 }
 
 /// A packet on its way to the relay.

@@ -20,12 +20,12 @@ pub(super) struct Shelves(Mutex<HashMap<Address, Vec<Weak<Shelf>>>>);
 
 #[derive(Debug)]
 pub(super) struct Shelf {
-    kept: Mutex<Kept>,
+    kept: Mutex<ShelfContents>,
     bell: Notify,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct ShelfContents {
     packets: VecDeque<Incoming>,
     incomplete: bool,
 }
@@ -33,7 +33,7 @@ struct Kept {
 impl Shelves {
     /// A shelf of one reader's own; it is forgotten with its reader.
     pub(super) fn shelf(&self, who: &Address) -> Arc<Shelf> {
-        let kept = Kept { packets: VecDeque::new(), incomplete: true };
+        let kept = ShelfContents { packets: VecDeque::new(), incomplete: true };
         let shelf = Arc::new(Shelf { kept: Mutex::new(kept), bell: Notify::new() });
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let shelves = all.entry(who.clone()).or_default();
@@ -55,7 +55,7 @@ impl Shelves {
 }
 
 impl Shelf {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, ShelfContents> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

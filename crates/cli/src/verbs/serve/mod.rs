@@ -307,6 +307,7 @@ impl Daemon {
         config.max_idle_s = self.settings.max_idle_s;
         config.session_ttl_s = self.settings.session_ttl_s;
         config.relay = self.settings.relay.clone();
+        config.open_relay = crate::verbs::relay::OPEN;
         config.min_free_memory = self.settings.min_free_memory;
         config.exit_idle_s = self.settings.exit_idle_s;
         config.keep_sessions = self.settings.keep_sessions;

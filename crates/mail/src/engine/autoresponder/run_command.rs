@@ -1,0 +1,200 @@
+//! Running the auto-responder's command: the message as JSON on stdin, the answer on stdout.
+//!
+//! The command gets an empty environment but for its search path, a private directory
+//! to stand in, a process group of its own, a time limit and a bounded answer; and it is
+//! confined ([`trl_confine`]) by a process that becomes it.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+use tokio::sync::Semaphore;
+
+use crate::config::AutoLimits;
+use crate::engine::autoresponder::guards::Assignment;
+use crate::engine::{Engine, Wake};
+use crate::error::MailError;
+
+/// How much of what a command says on stderr is looked at.
+const MOST_COMPLAINT: usize = 64 * 1024;
+
+pub(crate) async fn run(engine: Arc<Engine>) {
+    let bell = engine.env.switchboard.listen(Wake::Answer);
+    let pool = Arc::new(Semaphore::new(engine.env.config.auto.max_running.max(1)));
+    let mut running = tokio::task::JoinSet::new();
+    loop {
+        let Ok(place) = Arc::clone(&pool).acquire_owned().await else { return };
+        match engine.tx(|tx| tx.take_assignment()).await {
+            Ok(Some(assignment)) => {
+                let engine = Arc::clone(&engine);
+                running.spawn(async move {
+                    answer(&engine, assignment).await;
+                    drop(place);
+                });
+            }
+            Ok(None) => {
+                drop(place);
+                bell.notify.notified().await;
+            }
+            Err(MailError::Closed) => return,
+            Err(error) => {
+                drop(place);
+                tracing::warn!(%error, "the auto-responder could not look for mail");
+                bell.notify.notified().await;
+            }
+        }
+        while running.try_join_next().is_some() {}
+    }
+}
+
+async fn answer(engine: &Engine, assignment: Assignment) {
+    let outcome = match Desk::new(&engine.env.config.dir, assignment.mail_id) {
+        Ok(desk) => ask(&assignment, &engine.env.config.auto, &desk).await,
+        Err(error) => Err(error.to_string()),
+    };
+    let finished = engine.tx(move |tx| tx.finish_assignment(&assignment, outcome)).await;
+    if let Err(error) = finished {
+        tracing::warn!(%error, "an automatic answer could not be stored");
+    }
+}
+
+/// A directory for one answer, gone with everything that the command left in it.
+struct Desk(PathBuf);
+
+impl Desk {
+    fn new(dir: &Path, mail_id: i64) -> Result<Desk, MailError> {
+        let path = dir.join("auto").join(mail_id.to_string());
+        let desk = Desk(path.clone());
+        desk.clear();
+        crate::lock::private_dir(&path)?;
+        Ok(desk)
+    }
+
+    fn clear(&self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "the directory of an automatic answer could not be removed");
+        }
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// The command line that confines the command, or the command itself where nothing does.
+fn command_line(assignment: &Assignment, limits: &AutoLimits, desk: &Desk) -> Result<Command, String> {
+    let Some(confiner) = &limits.confiner else {
+        let (program, arguments) = assignment.command.split_first().ok_or("no command is configured")?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        return Ok(command);
+    };
+    let mut command = Command::new(&confiner.program);
+    command.args(&confiner.arguments);
+    if assignment.network {
+        command.arg("--network");
+    }
+    command.arg(&desk.0).arg("--").args(&assignment.command);
+    Ok(command)
+}
+
+/// Ends the command with everything it started, however we stop waiting for it.
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0
+            && let Err(error) = kill_process_group(group, Signal::KILL)
+        {
+            // The usual case: it ended in good order and is gone.
+            tracing::trace!(%error, "an auto-responder's command left nothing behind");
+        }
+    }
+}
+
+async fn ask(assignment: &Assignment, limits: &AutoLimits, desk: &Desk) -> Result<String, String> {
+    let mut child = command_line(assignment, limits, desk)?
+        .env_clear()
+        .env("PATH", &limits.path)
+        .env("HOME", &desk.0)
+        .env("TMPDIR", &desk.0)
+        .current_dir(&desk.0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| format!("the command could not be started: {error}"))?;
+    let _group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let message = assignment.message.to_string();
+    let most = limits.max_answer_bytes;
+    let talk = async {
+        let write = async {
+            if let Some(mut stdin) = stdin {
+                // A command that does not read its input may still answer.
+                drop(stdin.write_all(message.as_bytes()).await);
+            }
+        };
+        let mut text = Vec::new();
+        tokio::join!(write, read_at_most(stdout, most + 1, &mut text));
+        if text.len() > most {
+            return Err(format!("the answer is longer than {most} bytes"));
+        }
+        let status = child.wait().await.map_err(|error| error.to_string())?;
+        Ok((text, status))
+    };
+    let mut complaint = Vec::new();
+    let heard = async {
+        tokio::select! {
+            biased;
+            () = listen(stderr, &mut complaint) => Err("stderr ended".to_owned()),
+            said = talk => said,
+        }
+    };
+    let (text, status) = tokio::time::timeout(limits.time_limit, heard)
+        .await
+        .map_err(|_| format!("the command took longer than {} s", limits.time_limit.as_secs()))??;
+    if !status.success() {
+        return Err(format!("the command failed: {status}{}", last_words(&complaint)));
+    }
+    let text = String::from_utf8_lossy(&text).trim_end().to_owned();
+    if text.is_empty() {
+        return Err(format!("the command said nothing{}", last_words(&complaint)));
+    }
+    Ok(text)
+}
+
+async fn read_at_most(stream: Option<impl AsyncRead + Unpin>, most: usize, text: &mut Vec<u8>) {
+    if let Some(stream) = stream
+        && let Err(error) = stream.take(most as u64).read_to_end(text).await
+    {
+        tracing::debug!(%error, "a command's output could not be read to its end");
+    }
+}
+
+/// Keeps the beginning of what is said and lets the rest go by, for as long as anybody waits.
+async fn listen(stderr: Option<impl AsyncRead + Unpin>, text: &mut Vec<u8>) {
+    if let Some(mut stderr) = stderr {
+        read_at_most(Some(&mut stderr), MOST_COMPLAINT, text).await;
+        drop(tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await);
+    }
+    std::future::pending().await
+}
+
+/// The last line on stderr, for whoever looks why there was no answer; its bytes are not ours.
+fn last_words(complaint: &[u8]) -> String {
+    let text = String::from_utf8_lossy(complaint);
+    match text.lines().rev().find(|line| !line.trim().is_empty()) {
+        Some(line) => format!(": {:?}", line.chars().take(200).collect::<String>()),
+        None => String::new(),
+    }
+}
