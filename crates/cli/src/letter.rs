@@ -19,6 +19,9 @@ pub(crate) fn show(message: &Message, paint: Paint) -> String {
     if let Some(asked) = &message.in_reply_to {
         head.push(format!("in reply to {}", plain(asked)));
     }
+    if !message.dropped.is_empty() {
+        head.push(format!("without its unsafe {}", plain(&message.dropped.join(", "))));
+    }
     head.push(human::ago(&message.timestamp));
     let mut text = format!("{} {}\n", paint.bold(&plain(&message.message_id)), head.join(", "));
     text.push_str(&quote::block(&message.text, "    "));
@@ -52,6 +55,41 @@ pub(crate) fn text(given: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whatever a sender puts into any field: its lines stay behind the prefix, and nothing moves the cursor.
+    #[test]
+    fn hundreds_of_hostile_values_in_every_field_stay_in_their_place() {
+        let values = trl_testkit::hostile::values();
+        assert!(values.len() > 250, "{}", values.len());
+        for value in &values {
+            let fields: [fn(&mut Message, &str); 8] = [
+                |message, value| message.text = value.into(),
+                |message, value| message.message_id = value.into(),
+                |message, value| message.from = value.into(),
+                |message, value| message.from_session = Some(value.into()),
+                |message, value| message.to_session = Some(value.into()),
+                |message, value| message.in_reply_to = Some(value.into()),
+                |message, value| message.timestamp = value.into(),
+                |message, value| message.dropped = vec![value.into()],
+            ];
+            for (n, set) in fields.iter().enumerate() {
+                let mut message = Message {
+                    message_id: "m-1".into(),
+                    from: "bob".into(),
+                    text: "hello\nthere".into(),
+                    timestamp: "never".into(),
+                    ..Message::default()
+                };
+                set(&mut message, value);
+                let shown = show(&message, Paint(false));
+                let bad = shown.chars().find(|c| trl_testkit::hostile::is_unsafe(*c));
+                assert_eq!(bad, None, "field {n}, {value:?}: {shown:?}");
+                let mut lines = shown.lines();
+                assert!(lines.next().is_some_and(|head| head.contains(" from ")), "field {n}: {shown:?}");
+                assert!(lines.all(|line| line.starts_with("    ")), "field {n}, {value:?}: {shown:?}");
+            }
+        }
+    }
 
     #[test]
     fn a_letter_cannot_pose_as_anything_else() {

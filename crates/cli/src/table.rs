@@ -101,6 +101,17 @@ mod tests {
     }
 
     #[test]
+    fn no_cell_leaves_its_row_or_moves_the_cursor() {
+        for value in trl_testkit::hostile::values() {
+            let mut table = Table::new(&["WHO", "WHY"], "WHY", Keep::Start);
+            table.row(vec![value.clone(), value.clone()]);
+            let shown = table.render(None, Paint(false));
+            assert_eq!(shown.lines().count(), 2, "{value:?}");
+            assert!(!shown.contains(trl_testkit::hostile::is_unsafe) && !shown.contains('\t'), "{value:?}");
+        }
+    }
+
+    #[test]
     fn columns_line_up_whatever_the_script() {
         let expected = "ID    CWD                        AGE\n\
                         s-1   /home/someone/src/project  3m\n\

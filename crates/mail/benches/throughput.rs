@@ -64,6 +64,7 @@ impl Store {
         let relay = EmbeddedRelay::open(home.path(), EmbeddedLimits::default(), Steps::default()).unwrap();
         let mut config = MailConfig::new(home.path().to_owned());
         config.rate_per_minute = u32::MAX;
+        config.local_rate_per_minute = u32::MAX;
         config.mailbox_messages = u64::MAX >> 1;
         let mail =
             Mail::open(config, Arc::new(SystemClock), Arc::new(SystemProcesses), Arc::new(relay)).unwrap();

@@ -26,6 +26,9 @@ pub struct MailConfig {
     pub mailbox_messages: u64,
     /// Messages a minute between an agent and one peer, each way.
     pub rate_per_minute: u32,
+    /// Messages a minute between two agents of this daemon. Lower: nobody types or thinks as fast, but two
+    /// programs that answer each other do, and nothing between them slows them down.
+    pub local_rate_per_minute: u32,
     /// How long to wait for a receipt before publishing the same bytes again.
     pub republish_after: Duration,
     /// At most one new key exchange with a peer in this time.
@@ -84,6 +87,7 @@ impl MailConfig {
             heartbeat_fresh: Duration::from_secs(30),
             mailbox_messages: 200_000,
             rate_per_minute: 6000,
+            local_rate_per_minute: 600,
             republish_after: Duration::from_secs(60),
             rekey_gap: Duration::from_secs(60),
             one_time_keys: 50,

@@ -94,7 +94,7 @@ fn debug_tells_no_secret() {
         ),
         (
             format!("{:?}", SendParams { as_token: token(), ..SendParams::default() }),
-            "SendParams { to: \"\", text: [0 bytes], to_session: None, role: None, in_reply_to: None, auto: None, expires_s: None, as_token: Some([token]) }",
+            "SendParams { to: \"\", text: [0 bytes], to_session: None, role: None, in_reply_to: None, auto: None, expires_s: None, send_id: None, as_token: Some([token]) }",
         ),
     ];
     for (told, expected) in &snapshot {
@@ -113,7 +113,7 @@ fn debug_tells_no_secret() {
 fn debug_tells_no_text() {
     const TEXT: &str = "the code is 4711";
     let message = || Message { message_id: "m-1".into(), text: TEXT.into(), ..Message::default() };
-    let told = "Message { message_id: \"m-1\", from: \"\", from_address: \"\", from_session: None, to_session: None, role: None, text: [16 bytes], in_reply_to: None, auto: false, timestamp: \"\" }";
+    let told = "Message { message_id: \"m-1\", from: \"\", from_address: \"\", from_session: None, to_session: None, role: None, text: [16 bytes], in_reply_to: None, auto: false, timestamp: \"\", dropped: [] }";
     let assignment = Assignment {
         agent_id: 1,
         mail_id: 2,
@@ -135,7 +135,7 @@ fn debug_tells_no_text() {
         ),
         (
             format!("{:?}", SendAndWaitParams { text: TEXT.into(), ..SendAndWaitParams::default() }),
-            "SendAndWaitParams { to: \"\", text: [16 bytes], to_session: None, role: None, in_reply_to: None, auto: None, expires_s: None, timeout_s: None, as_token: None }".into(),
+            "SendAndWaitParams { to: \"\", text: [16 bytes], to_session: None, role: None, in_reply_to: None, auto: None, expires_s: None, send_id: None, timeout_s: None, as_token: None }".into(),
         ),
         (
             format!("{:?}", decode(TEXT)),

@@ -16,10 +16,10 @@ use serde_json::json;
 use tempfile::TempDir;
 use trl_mail::clock::SystemClock;
 use trl_mail::presence::SystemProcesses;
-use trl_mail::relay::nats::{Credentials, NatsConfig, NatsRelay, Quota, Tls, setup};
 use trl_mail::relay::{EmbeddedLimits, EmbeddedRelay, Relay};
 use trl_mail::steps::{Step, Steps};
 use trl_mail::{Caller, Mail, MailConfig, MailError};
+use trl_relay_nats::{BrokerConfig, Credentials, NatsRelay, Quota, Tls, setup};
 use trl_testkit::Broker;
 
 use crate::support;
@@ -86,7 +86,7 @@ const BROKER: &str = "broker.url";
 fn relay(home: &Path, steps: Steps) -> Arc<dyn Relay> {
     match std::fs::read_to_string(home.join(BROKER)) {
         Ok(servers) => {
-            let config = NatsConfig { servers, credentials: Credentials::None, tls: Tls::default() };
+            let config = BrokerConfig { servers, credentials: Credentials::None, tls: Tls::default() };
             Arc::new(NatsRelay::open(config, Some(home.join("broker.id"))).unwrap())
         }
         Err(_) => Arc::new(EmbeddedRelay::open(home, EmbeddedLimits::default(), steps).unwrap()),
@@ -286,7 +286,7 @@ fn killed_at_every_step_with_a_broker_between_nothing_is_lost_or_doubled() {
     let mut broker = Broker::open_to_all();
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join(BROKER), broker.url()).unwrap();
-    let config = NatsConfig { servers: broker.url(), credentials: Credentials::None, tls: Tls::default() };
+    let config = BrokerConfig { servers: broker.url(), credentials: Credentials::None, tls: Tls::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(setup::prepare(&config, &[], Quota::default(), 1)).unwrap();
     survive(plans(1, 8), &home, |run| {

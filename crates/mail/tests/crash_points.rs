@@ -19,10 +19,10 @@ use tempfile::TempDir;
 use tokio::sync::Notify;
 use trl_mail::clock::SystemClock;
 use trl_mail::presence::SystemProcesses;
-use trl_mail::relay::nats::{Credentials, NatsConfig, NatsRelay, Quota, Tls, setup};
 use trl_mail::relay::{EmbeddedLimits, EmbeddedRelay, Relay};
 use trl_mail::steps::Steps;
 use trl_mail::{Caller, Mail, MailConfig, MailError};
+use trl_relay_nats::{BrokerConfig, Credentials, NatsRelay, Quota, Tls, setup};
 use trl_testkit::Broker;
 
 use crate::support;
@@ -101,6 +101,7 @@ impl Office {
         config.one_time_keys = 4;
         config.republish_after = Duration::from_millis(150);
         config.rate_per_minute = u32::MAX;
+        config.local_rate_per_minute = u32::MAX;
         let relay = self.relay(fate.steps());
         let mail = Mail::open(config, Arc::new(SystemClock), Arc::new(SystemProcesses), relay).unwrap();
         self.open = Some((mail, fate));
@@ -124,8 +125,8 @@ impl Office {
     }
 }
 
-fn access(url: &str) -> NatsConfig {
-    NatsConfig { servers: url.to_owned(), credentials: Credentials::None, tls: Tls::default() }
+fn access(url: &str) -> BrokerConfig {
+    BrokerConfig { servers: url.to_owned(), credentials: Credentials::None, tls: Tls::default() }
 }
 
 /// What all lives together said, of one recipient.

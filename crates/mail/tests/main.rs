@@ -10,8 +10,11 @@ mod crash;
 mod crash_points;
 mod envelope;
 mod exchange;
+mod handmade;
+mod hostile;
 mod registry;
 mod retention;
+mod rules;
 mod sealing;
 
 /// A file that nobody names here would never run.

@@ -74,6 +74,10 @@ macro_rules! letters {
                 pub auto: Option<bool>,
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub expires_s: Option<f64>,
+                /// An id of the caller's choice: the same one again is the same message, so a send that was
+                /// interrupted can be repeated. 1 to 64 of A-Z a-z 0-9 . _ : -
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub send_id: Option<String>,
                 $($more)*
             }
         }
@@ -139,10 +143,14 @@ impl SendAndWaitParams {
             in_reply_to,
             auto,
             expires_s,
+            send_id,
             timeout_s,
             as_token,
         } = self;
-        (SendParams { to, text, to_session, role, in_reply_to, auto, expires_s, as_token }, timeout_s)
+        (
+            SendParams { to, text, to_session, role, in_reply_to, auto, expires_s, send_id, as_token },
+            timeout_s,
+        )
     }
 }
 
@@ -280,6 +288,15 @@ pub struct Message {
     pub in_reply_to: Option<String>,
     pub auto: bool,
     pub timestamp: String,
+    /// Fields that the sender filled with something unsafe (an id with spaces, or of endless length); they
+    /// were dropped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<String>,
+}
+
+/// Ids of messages, whoever chose them: 1 to 64 of `A-Z a-z 0-9 . _ : -`. Safe in a line, a path and a query.
+pub fn is_safe_id(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._:-".contains(&b))
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

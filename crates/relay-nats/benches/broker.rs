@@ -58,6 +58,7 @@ impl Office {
         let home = tempfile::tempdir().unwrap();
         let mut config = MailConfig::new(home.path().to_owned());
         config.rate_per_minute = u32::MAX;
+        config.local_rate_per_minute = u32::MAX;
         let relay = NatsRelay::open(access(broker), None).unwrap();
         let mail =
             Mail::open(config, Arc::new(SystemClock), Arc::new(SystemProcesses), Arc::new(relay)).unwrap();

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use trl_mail::relay::broker::BrokerConfig;
 
 use super::access::User;
+use super::attacks;
 use super::connection::{Connection, ConnectionEvents, NoAnswer};
 use super::layout::{self, Quota};
 use super::names;
@@ -17,7 +18,7 @@ use super::setup::Info;
 use trl_mail::identity::{Address, Identity};
 
 /// How long a broker's word may take.
-const REFUSED_WITHIN: Duration = Duration::from_secs(3);
+pub(crate) const REFUSED_WITHIN: Duration = Duration::from_secs(3);
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -31,11 +32,11 @@ pub struct Finding {
 
 const CONFIG: &str = "include the config that `trl relay init` writes in the broker's, and reload the broker";
 
-fn fine(what: &str, found: impl Into<String>) -> Finding {
+pub(crate) fn fine(what: &str, found: impl Into<String>) -> Finding {
     Finding { what: what.to_owned(), ok: true, found: found.into(), remedy: None }
 }
 
-fn wrong(what: &str, found: impl Into<String>, remedy: impl Into<String>) -> Finding {
+pub(crate) fn wrong(what: &str, found: impl Into<String>, remedy: impl Into<String>) -> Finding {
     Finding { what: what.to_owned(), ok: false, found: found.into(), remedy: Some(remedy.into()) }
 }
 
@@ -72,13 +73,13 @@ pub async fn check(config: &BrokerConfig, who: &Address) -> Vec<Finding> {
     findings.push(fine(what, format!("as {}", user.public_key)));
     findings.push(encrypted(config, &connection));
     findings.push(payload(&connection));
-    for wanted in
-        [layout::directory(1), layout::used_keys(1), layout::mailbox(who.as_str(), Quota::default(), 1)]
-    {
+    let mailbox = layout::mailbox(who.as_str(), Quota::default(), 1);
+    for wanted in [layout::directory(1), layout::used_keys(1), layout::presence(1), mailbox] {
         findings.push(stream(&connection, &wanted).await);
     }
     findings.push(own_mailbox(&connection, who).await);
     findings.extend(forbidden(&connection, who).await);
+    findings.extend(attacks::tried(&connection, who).await);
     findings
 }
 

@@ -65,11 +65,11 @@ pub(crate) fn used_keys(replicas: usize) -> Config {
     }
 }
 
-/// In memory and without confirmations: a question that nobody hears within a second is not answered later.
+/// Without confirmations: a question that nobody hears within a second is not answered later. In a file all the
+/// same, since a broker that is restarted forgets streams that are in memory.
 pub(crate) fn presence(replicas: usize) -> Config {
     Config {
         subjects: names::PRESENCE_SUBJECTS.map(str::to_owned).to_vec(),
-        storage: StorageType::Memory,
         discard: DiscardPolicy::Old,
         no_ack: true,
         max_messages: 64,

@@ -1,10 +1,12 @@
 //! The relay between machines: NATS JetStream, through a broker that others run.
 //!
 //! A stream for each mailbox, which only its owner reads and where each sender has a
-//! subject of its own; one directory of public keys. An agent makes nothing there but
-//! messages: streams and permissions are an administrator's step ([`setup`]).
+//! subject of its own; one directory of public keys. Each member has an account of its own on the
+//! broker ([`server_config`]). An agent makes nothing there but messages: streams and accounts are an
+//! administrator's step ([`setup`]).
 
 mod access;
+mod attacks;
 pub mod check;
 mod connection;
 mod connections;

@@ -172,7 +172,13 @@ mod tests {
         assert_eq!(stat(pid as i32).unwrap().parent, me as i32);
         assert!(children(me as i32).contains(&(pid as i32)) && all_others().any(|other| other == pid as i32));
         assert!(!all_others().any(|other| other == me as i32));
-        assert!(start_time(pid).is_some() && !is_dead(pid) && has_argument(pid, b"30"));
+        assert!(start_time(pid).is_some() && !is_dead(pid));
+        // Its arguments are there a moment after it runs its program.
+        let begun = std::time::Instant::now();
+        while !has_argument(pid, b"30") && begun.elapsed() < std::time::Duration::from_secs(30) {
+            std::thread::yield_now();
+        }
+        assert!(has_argument(pid, b"30"));
         assert_eq!(status_field(pid, "PPid").as_deref(), Some(me.to_string().as_str()));
         child.kill().unwrap();
         let ended = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;

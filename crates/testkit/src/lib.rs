@@ -21,6 +21,7 @@ mod coverage;
 mod daemon;
 mod every;
 mod fuzz;
+pub mod hostile;
 mod http;
 mod leftovers;
 pub mod needs;

@@ -4,6 +4,7 @@ use trl_protocol::agent::CallerParams;
 use trl_protocol::contact::{ContactList, ContactParams};
 use trl_protocol::mail::{Reset, ResetParams};
 use trl_protocol::methods;
+use trl_protocol::quote::inline;
 
 use crate::context::Context;
 use crate::failure::Result;
@@ -75,7 +76,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     if context.output.json {
         context.output.json(&row)?;
     } else {
-        context.output.line(format!("{} {}", row.who, row.state.name()))?;
+        context.output.line(format!("{} {}", inline(&row.who), row.state.name()))?;
     }
     Ok(0)
 }
@@ -84,7 +85,11 @@ fn told(done: &Reset, context: &Context) -> Result<u8> {
     if context.output.json {
         context.output.json(done)?;
     } else {
-        context.output.line(format!("new keys with {}; {} messages sent again", done.who, done.resent))?;
+        context.output.line(format!(
+            "new keys with {}; {} messages sent again",
+            inline(&done.who),
+            done.resent
+        ))?;
     }
     Ok(0)
 }

@@ -45,6 +45,9 @@ pub(crate) struct Args {
     /// It fails if nobody has read it by then; a week unless said otherwise
     #[arg(long, value_name = "SECONDS")]
     expires: Option<f64>,
+    /// An id of your own for this message: the same one again sends nothing twice
+    #[arg(long, value_name = "ID")]
+    send_id: Option<String>,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
@@ -54,6 +57,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let text = letter::text(&args.text)?;
     let client = context.client().await?;
     let mut speaks = args.who.speak(&client).await?;
+    let mut attempts = 3;
     let letter = SendParams {
         to: args.to.clone(),
         text: text.into(),
@@ -61,15 +65,29 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
         in_reply_to: args.in_reply_to.clone(),
         role: args.role.clone(),
         expires_s: args.expires,
+        send_id: Some(args.send_id.clone().map_or_else(random_id, Ok)?),
         ..SendParams::default()
     };
-    let sent = speaks.call::<methods::MailSend>(&letter).await?;
+    let sent = loop {
+        match speaks.call::<methods::MailSend>(&letter).await {
+            Ok(sent) => break sent,
+            // It may have been stored all the same; under the same id it is not sent twice.
+            Err(error) if is_replaced(&error) && attempts > 0 => attempts -= 1,
+            Err(error) => return Err(error.into()),
+        }
+        speaks = args.who.speak(&client).await?;
+    };
     let Some(wait) = args.wait else { return told(&sent, context) };
     let id = sent.message_id;
     let heard = hear(&args.who, &client, speaks, &id, wait).await.map_err(|error| {
         error.hint(format!("{id} was sent all the same: `trl sent {id}` tells what became of it"))
     })?;
     show(&heard, context)
+}
+
+fn random_id() -> Result<String> {
+    let random = getrandom::u64().map_err(|error| Failure::system("getting random bytes", error))?;
+    Ok(format!("cli-{random:016x}"))
 }
 
 /// Names what was sent.

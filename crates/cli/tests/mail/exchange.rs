@@ -279,3 +279,41 @@ fn envelopes_are_put_together_and_taken_apart() {
         assert_eq!((&decoded["text"], &decoded["envelope"]), (&given["text"], &json!(true)));
     }
 }
+
+/// The daemon dies at some moment of a send, before or after it has stored the message. Its client asks again
+/// with the same id, and the message is there once.
+#[test]
+fn a_send_that_a_dying_daemon_interrupted_is_repeated_and_arrives_once() {
+    let mut daemon = daemon!();
+    agent(&daemon, "alice");
+    agent(&daemon, "bob");
+    let as_alice = json!({"agent": "alice", "harness_session_id": "a"});
+    const ROUNDS: u64 = 8;
+    for round in 0..ROUNDS {
+        let letter = json!({"to": "bob", "text": round.to_string(), "send_id": format!("round-{round}")});
+        let mut alice = using(&daemon, as_alice.clone());
+        alice.begin("mail.send", letter.clone());
+        // Later in each round, so that some die before it is stored and some after.
+        std::thread::park_timeout(std::time::Duration::from_millis(round * 2));
+        daemon.kill9();
+        daemon.restart();
+        let mut alice = using(&daemon, as_alice.clone());
+        let first = alice.ok("mail.send", letter.clone());
+        assert_eq!(alice.ok("mail.send", letter)["message_id"], first["message_id"]);
+    }
+    let mut bob = using(&daemon, json!({"agent": "bob", "harness_session_id": "b"}));
+    let mut texts = Vec::new();
+    while texts.len() < ROUNDS as usize {
+        let inbox = bob.ok("mail.inbox", json!({"wait_s": 20.0}));
+        let found = inbox["messages"].as_array().unwrap();
+        assert!(!found.is_empty(), "only {texts:?} came");
+        texts.extend(found.iter().map(|message| message["text"].as_str().unwrap().to_owned()));
+    }
+    assert_eq!(texts, (0..ROUNDS).map(|round| round.to_string()).collect::<Vec<_>>());
+    assert_eq!(bob.ok("mail.inbox", json!({"wait_s": 0.3}))["messages"], json!([]));
+    // The command line takes such an id as well.
+    let again = |text: &str| daemon.trl(&["send", "--as", "alice", "--send-id", "mine", "bob", text]);
+    let first = again("by hand");
+    assert_eq!(text(&again("by hand")), text(&first));
+    assert!(!again("something else").status.success());
+}

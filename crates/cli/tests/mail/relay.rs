@@ -275,6 +275,58 @@ fn three_daemons_find_each_other_and_what_cannot_be_sent_is_said() {
     assert_ne!(team.init(&["--sender-parcels", "1"]).0, Some(0));
 }
 
+/// What the broker had taken is published again when another broker, or an older state of it, answers: long before
+/// the time after which a message without a receipt is published again anyway.
+#[test]
+fn a_broker_that_was_replaced_or_rolled_back_gets_again_what_it_lost() {
+    let mut team = Team::of(&["alice", "bob"]);
+    team.introduce(0, 1);
+    let (mut alice, mut bob) = (team.speak(0), team.speak(1));
+    send(&mut alice, "bob", "0");
+    assert_eq!(take(&mut bob, 1), ["0"]);
+    bob.ok("mail.inbox", json!({}));
+    for (n, replaced) in [(1, false), (2, true)] {
+        // Bob is away, and the broker's disk is copied before the message comes.
+        team.members[1].daemon.kill9();
+        team.broker.stop();
+        let (store, copy) = (team.broker.dir().join("store"), team.broker.dir().join("copy"));
+        copy_dir(&store, &copy);
+        team.broker.start();
+        let id = send(&mut alice, "bob", &n.to_string());
+        reaches(&mut alice, &id, "relayed");
+        team.broker.stop();
+        std::fs::remove_dir_all(&store).unwrap();
+        if !replaced {
+            std::fs::rename(&copy, &store).unwrap();
+        }
+        team.broker.start();
+        if replaced {
+            // An empty one, prepared as the first was.
+            assert_eq!(team.init(&[]).0, Some(0));
+            std::fs::remove_dir_all(&copy).unwrap();
+        }
+        team.members[1].daemon.restart();
+        bob = team.speak(1);
+        let inbox = bob.ok("mail.inbox", json!({"wait_s": 25.0}));
+        assert_eq!(inbox["messages"][0]["text"], n.to_string(), "replaced: {replaced}");
+        bob.ok("mail.inbox", json!({}));
+        reaches(&mut alice, &id, "read");
+    }
+}
+
+fn copy_dir(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_dir(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
 #[test]
 fn the_relay_is_prepared_once_and_checked_from_both_sides() {
     let team = Team::of(&["alice"]);

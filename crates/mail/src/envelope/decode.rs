@@ -5,9 +5,14 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use trl_protocol::mail::is_safe_id;
 
 use super::{ENVELOPE_VERSION, OwnBlock, Role, legacy, safe_label};
+use crate::identity::Address;
 use crate::label::Label;
+
+/// Longest chain of automatic answers that is looked at; the guards end one long before.
+const MAX_CHAIN: usize = 64;
 
 /// What `trl envelope decode` prints, and a little more for ourselves.
 #[derive(Clone, PartialEq, Serialize)]
@@ -44,6 +49,34 @@ impl std::fmt::Debug for Decoded {
 }
 
 impl Decoded {
+    /// Without what its sender filled with something unsafe; the names of what was dropped. Only the text may
+    /// be anything, and whoever shows it quotes it.
+    #[must_use]
+    pub fn with_safe_fields(mut self) -> (Decoded, Vec<&'static str>) {
+        let mut dropped = Vec::new();
+        // An empty id is none, in the words of other makers.
+        self.in_reply_to.take_if(|id| id.is_empty());
+        self.message_id.take_if(|id| id.is_empty());
+        if self.in_reply_to.take_if(|id| !is_safe_id(id)).is_some() {
+            dropped.push("in_reply_to");
+        }
+        if self.message_id.take_if(|id| !is_safe_id(id)).is_some() {
+            dropped.push("message_id");
+        }
+        if let Some(own) = &mut self.own {
+            if own.session.take_if(|uuid| !is_safe_id(uuid)).is_some() {
+                dropped.push("session");
+            }
+            let whole = own.chain.len();
+            own.chain.retain(|address| Address::looks_like(address));
+            own.chain.truncate(MAX_CHAIN);
+            if own.chain.len() < whole {
+                dropped.push("chain");
+            }
+        }
+        (self, dropped)
+    }
+
     pub(super) fn plain(text: &str) -> Decoded {
         Decoded {
             auto: false,

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use crate::error::MailError;
 
-const STEPS: &[&str] = &[V1, V2];
+const STEPS: &[&str] = &[V1, V2, V3];
 
 const V1: &str = "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -212,6 +212,15 @@ CREATE TABLE usual (harness_id TEXT PRIMARY KEY, agent_id INTEGER NOT NULL REFER
 ALTER TABLE agents ADD COLUMN auto_network INTEGER NOT NULL DEFAULT 0;
 -- The terminal session that a session of an agent runs in.
 ALTER TABLE sessions ADD COLUMN terminal TEXT;
+";
+
+const V3: &str = "
+-- Names of fields that a message came with and that were not safe to keep.
+ALTER TABLE mail ADD COLUMN dropped TEXT NOT NULL DEFAULT '';
+-- The sender's own name for a message, and what it said, so that it is sent once however often it is asked for.
+ALTER TABLE outbox ADD COLUMN send_id TEXT;
+ALTER TABLE outbox ADD COLUMN send_digest BLOB;
+CREATE UNIQUE INDEX outbox_send_id ON outbox(agent_id, send_id) WHERE send_id IS NOT NULL;
 ";
 
 /// Brings a file to the newest version; refuses one from the future.

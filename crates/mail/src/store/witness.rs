@@ -54,7 +54,9 @@ impl WitnessFile {
     pub(crate) fn write(&self, witness: Witness) -> Result<(), MailError> {
         let fresh = self.0.with_extension("witness.new");
         let write = || -> std::io::Result<()> {
-            let mut file = File::create(&fresh)?;
+            // A file that was left half-written may have another mode.
+            let _ = std::fs::remove_file(&fresh);
+            let mut file = trl_sys::private::file_options().write(true).create_new(true).open(&fresh)?;
             let word = if witness.closed { "closed" } else { "open" };
             writeln!(file, "{} {} {word}", witness.boot, witness.seals)?;
             file.sync_all()?;
@@ -68,6 +70,22 @@ impl WitnessFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_else_can_read_it_whatever_was_there_before() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let file = WitnessFile::in_dir(dir.path());
+        for name in ["mail.witness", "mail.witness.new"] {
+            std::fs::write(dir.path().join(name), "0 0 open").unwrap();
+            std::fs::set_permissions(dir.path().join(name), std::fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        let witness = Witness { boot: 1, seals: 2, closed: true };
+        file.write(witness).unwrap();
+        let mode = dir.path().join("mail.witness").metadata().unwrap().permissions().mode();
+        assert_eq!((mode & 0o777, file.read()), (0o600, Some(witness)));
+        assert!(!dir.path().join("mail.witness.new").exists());
+    }
 
     #[test]
     fn an_older_database_is_noticed() {

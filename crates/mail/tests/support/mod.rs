@@ -57,6 +57,11 @@ impl Office {
         Office::beside(tempfile::tempdir().unwrap(), self.relay.clone(), Arc::clone(&self.clock), |_| {})
     }
 
+    /// The same with other bounds.
+    pub fn neighbour_with(&self, change: impl FnOnce(&mut MailConfig)) -> Office {
+        Office::beside(tempfile::tempdir().unwrap(), self.relay.clone(), Arc::clone(&self.clock), change)
+    }
+
     fn beside(
         home: TempDir,
         relay: EmbeddedRelay,

@@ -166,16 +166,17 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Takes the name a peer gives itself, if nobody else here goes by it.
+    /// Takes the name a peer gives itself, unless this user already uses it for someone else: an agent of this
+    /// daemon, or a contact of any of them. Upper and lower case do not make a difference to a reader.
     fn suggest_name(&self, agent_id: i64, peer: &Address, name: &str) -> Result<(), MailError> {
         let usable = (1..=32).contains(&name.len())
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
-            && !Address::looks_like(name)
-            && self.agent_named(name)?.is_none();
+            && !Address::looks_like(name);
         if usable {
             self.db.execute(
                 "UPDATE contacts SET petname = ?3 WHERE agent_id = ?1 AND peer = ?2 AND petname IS NULL
-                   AND NOT EXISTS (SELECT 1 FROM contacts WHERE agent_id = ?1 AND petname = ?3)",
+                   AND NOT EXISTS (SELECT 1 FROM agents WHERE name = ?3 COLLATE NOCASE)
+                   AND NOT EXISTS (SELECT 1 FROM contacts WHERE petname = ?3 COLLATE NOCASE AND peer != ?2)",
                 params![agent_id, peer.as_str(), name],
             )?;
         }

@@ -13,6 +13,7 @@ use crate::engine::identity::contacts::parsed;
 use crate::engine::{Engine, Tx};
 use crate::error::MailError;
 use crate::identity::Address;
+use crate::label::Label;
 use crate::relay::{Presence, RelayError};
 
 const RETRY_AFTER: Duration = Duration::from_secs(2);
@@ -63,7 +64,7 @@ impl Engine {
             (Whereabouts::Online, self.tx(move |tx| tx.labels_here(&address)).await?)
         } else {
             match self.relay.presence(own, &parsed(&row.address)?).await {
-                Ok(Presence::Online(sessions)) => (Whereabouts::Online, sessions),
+                Ok(Presence::Online(sessions)) => (Whereabouts::Online, safe_labels(sessions)),
                 Ok(Presence::Away) => (Whereabouts::Away, Vec::new()),
                 Ok(Presence::NotTold) | Err(_) => (Whereabouts::Unknown, Vec::new()),
             }
@@ -90,4 +91,10 @@ pub(crate) async fn attend(engine: Arc<Engine>, agent: Agent) {
         }
         tokio::time::sleep(RETRY_AFTER).await;
     }
+}
+
+/// What another daemon tells is its word: only labels are taken for labels, and not without end.
+fn safe_labels(told: Vec<String>) -> Vec<String> {
+    const MOST: usize = 1000;
+    told.into_iter().filter(|label| Label::new(label).is_ok()).take(MOST).collect()
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rusqlite::params;
-use trl_protocol::mail::{FailReason, Inbox, Message, State, Text};
+use trl_protocol::mail::{FailReason, Inbox, Message, State, Text, is_safe_id};
 
 use crate::engine::Tx;
 use crate::engine::dispatch::Caller;
@@ -87,7 +87,7 @@ pub(crate) struct InboxPage {
 }
 
 const MESSAGE: &str = "m.id, m.local_id, m.sender, m.from_session, m.to_session, m.role, m.text, m.in_reply_to, \
-                       m.auto, m.sent_at, m.agent_id";
+                       m.auto, m.sent_at, m.agent_id, m.dropped";
 
 /// How a lease remembers on which connection it was given.
 fn via(caller: Caller) -> String {
@@ -229,7 +229,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Looks without changing anything in the store; what a taker finds is set reserved for it.
+    /// Looks without changing anything in the store; what a taker finds is reserved for it.
     pub(crate) fn look(
         &mut self,
         session: &Session,
@@ -385,9 +385,11 @@ fn read_message(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, Message)> {
         to_session: row.get(4)?,
         role: row.get(5)?,
         text: Text(row.get(6)?),
-        in_reply_to: row.get(7)?,
+        // Also here: what an older version stored was not looked at when it came.
+        in_reply_to: row.get::<_, Option<String>>(7)?.filter(|id| is_safe_id(id)),
         auto: row.get(8)?,
         timestamp: rfc3339(row.get(9)?),
+        dropped: row.get::<_, String>(11)?.split_whitespace().map(str::to_owned).collect(),
     };
     Ok((row.get(0)?, message))
 }

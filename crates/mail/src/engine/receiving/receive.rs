@@ -1,7 +1,7 @@
 //! Taking packets from the relay: known? else open, store, mark as seen, in one transaction.
 
 use rusqlite::{OptionalExtension, params};
-use trl_protocol::mail::{FailReason, State};
+use trl_protocol::mail::{FailReason, State, is_safe_id};
 
 use crate::config::millis;
 use crate::engine::identity::contacts::ContactWord;
@@ -158,13 +158,17 @@ impl Tx<'_> {
         if known {
             return self.repeat_receipt(agent_id, from.as_str(), uid);
         }
-        let decoded = decode_bytes(body);
+        let (decoded, dropped) = decode_bytes(body).with_safe_fields();
+        if !dropped.is_empty() {
+            tracing::warn!(agent_id, %from, ?dropped, "a message had unsafe fields; they were dropped");
+        }
         let own = decoded.own.clone().unwrap_or_default();
         let expires_at = own.expires_at.unwrap_or(self.now + millis(self.env.config.expiry));
         if let Some(reason) = self.refusal(agent_id, from, expires_at, body.len())? {
             return self.owe_receipt(agent_id, from.as_str(), uid, State::Failed, Some(reason));
         }
         let mail_id = self.store_mail(agent_id, from, uid, body, &decoded, expires_at)?;
+        self.note_dropped(mail_id, &dropped)?;
         self.db
             .prepare_cached("UPDATE unread SET count = count + 1 WHERE agent_id = ?1")?
             .execute([agent_id])?;
@@ -198,7 +202,7 @@ impl Tx<'_> {
         if unread >= self.env.config.mailbox_messages {
             return Ok(Some(FailReason::MailboxFull));
         }
-        // Agents of this daemon were counted when they sent.
+        // Agents of this daemon were counted when they sent, by the limit for such mail.
         if self.is_own(from.as_str())? {
             return Ok(None);
         }
@@ -250,11 +254,17 @@ impl Tx<'_> {
         Ok(self.db.last_insert_rowid())
     }
 
+    fn note_dropped(&self, mail_id: i64, dropped: &[&str]) -> Result<(), MailError> {
+        if !dropped.is_empty() {
+            self.db
+                .execute("UPDATE mail SET dropped = ?2 WHERE id = ?1", params![mail_id, dropped.join(" ")])?;
+        }
+        Ok(())
+    }
+
     /// The sender's own id if it is safe and nobody's yet, else one of ours.
     fn local_id(&self, agent_id: i64, wire_id: &str) -> Result<String, MailError> {
-        let safe = (1..=64).contains(&wire_id.len())
-            && wire_id.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
-        let taken = !safe
+        let taken = !is_safe_id(wire_id)
             || self
                 .db
                 .prepare_cached("SELECT 1 FROM mail WHERE agent_id = ?1 AND local_id = ?2")?

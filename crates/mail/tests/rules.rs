@@ -1,0 +1,216 @@
+//! Rules that decide who may do what, or that something happens once: each fails here when it is removed.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should say where")]
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::handmade::{Handmade, alice};
+use crate::support::{Office, text, until};
+
+fn count(office: &Office, sql: &str) -> i64 {
+    let database = Connection::open(office.config.dir.join("mail.db")).unwrap();
+    database.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+async fn quarantined(office: &Office) -> u64 {
+    let dead = office.get(1, "mail.dead_letters", json!({})).await;
+    dead["dead_letters"].as_array().unwrap().len() as u64
+}
+
+/// The sender's own daemon would stop it sooner; this is what holds against one that does not.
+#[tokio::test]
+async fn a_contact_that_writes_too_much_is_refused_by_the_recipient() {
+    let office = Office::with(|config| config.rate_per_minute = 3);
+    let to = alice(&office).await;
+    let mut peer = Handmade::at(&office).await;
+    let mut ratchet = peer.introduce(&office, &to, "eve").await;
+    for n in 0..5 {
+        peer.mail(&office, &to, &mut ratchet, format!("{n}").as_bytes()).await;
+    }
+    assert_eq!(office.take_texts(1, 3).await, ["0", "1", "2"]);
+    assert!(office.is_empty(1).await, "what is over the limit is not delivered");
+    office.clock.advance(60_000);
+    office.get(1, "agent.use", json!({"agent": "alice"})).await;
+    peer.mail(&office, &to, &mut ratchet, b"later").await;
+    assert_eq!(office.take_texts(1, 1).await, ["later"], "and its mail is taken again later");
+}
+
+#[tokio::test]
+async fn two_agents_of_one_daemon_that_answer_each_other_for_ever_hit_the_limit() {
+    let usual = trl_mail::MailConfig::new("/nowhere".into());
+    assert!(usual.local_rate_per_minute <= 600 && usual.local_rate_per_minute < usual.rate_per_minute);
+    let office = Office::with(|config| config.local_rate_per_minute = 30);
+    office.agents(&["alice", "bob"]).await;
+    let limit = u64::from(office.config.local_rate_per_minute);
+    let mut sent = 0;
+    let fault = loop {
+        let (from, to) = if sent % 2 == 0 { (1, "bob") } else { (2, "alice") };
+        match office.ask(from, "mail.send", json!({"to": to, "text": "and you?"})).await {
+            Ok(_) => sent += 1,
+            Err(fault) => break fault,
+        }
+        assert!(sent <= 2 * limit, "no limit after {sent} messages");
+    };
+    assert_eq!(sent, 2 * limit, "each way has a limit of its own");
+    let reason = &fault.details.clone().unwrap()["reason"];
+    assert_eq!((fault.code.as_str(), reason), ("RESOURCE_PRESSURE", &json!("rate_limited")));
+    office.clock.advance(2000);
+    office.get(1, "agent.use", json!({"agent": "alice"})).await;
+    office.send(1, json!({"to": "bob", "text": "a little later"})).await;
+}
+
+#[tokio::test]
+async fn a_reader_that_is_gone_while_it_waits_is_leased_nothing() {
+    let office = Office::open();
+    office.agents(&["alice", "bob"]).await;
+    let token = office.get(2, "agent.use", json!({"agent": "bob"})).await["token"].clone();
+    let office = std::rc::Rc::new(office);
+    let waiting = {
+        let (office, token) = (std::rc::Rc::clone(&office), token.clone());
+        async move { office.get(7, "mail.inbox", json!({"as": token, "wait_s": 20.0})).await }
+    };
+    let local = tokio::task::LocalSet::new();
+    let waiting = local.spawn_local(waiting);
+    local
+        .run_until(async {
+            // Transactions are done in turn, so after a few the reader waits.
+            for _ in 0..10 {
+                office.get(1, "agent.whoami", json!({})).await;
+                tokio::task::yield_now().await;
+            }
+            office.mail().connection_closed(7).await.unwrap();
+            office.send(1, json!({"to": "bob", "text": "for whom?"})).await;
+            // Handed to nobody: its connection is gone.
+            assert_eq!(text(&waiting.await.unwrap()["messages"][0]), "for whom?");
+            let again = office.get(8, "mail.inbox", json!({"as": token, "wait_s": 10.0})).await;
+            assert_eq!(again["messages"].as_array().map(Vec::len), Some(1), "{again}");
+            assert_eq!(text(&again["messages"][0]), "for whom?");
+        })
+        .await;
+}
+
+/// A peer that came back from a backup has a new epoch. It may have lost the ratchets of before, so nothing is
+/// sealed with those any more, also when a late packet of theirs arrives.
+#[tokio::test]
+async fn after_a_new_epoch_of_a_peer_no_older_ratchet_seals() {
+    let mut office = Office::open();
+    let to = alice(&office).await;
+    let mut peer = Handmade::at(&office).await;
+    let mut old = peer.introduce(&office, &to, "eve").await;
+    peer.mail(&office, &to, &mut old, b"before").await;
+    assert_eq!(office.take_texts(1, 1).await, ["before"]);
+    let mut new = peer.ratchet(&office, &to).await;
+    peer.mail_in_epoch(&office, &to, &mut new, 2, b"restored").await;
+    assert_eq!(office.take_texts(1, 1).await, ["restored"]);
+    // Sealed before the backup was restored, and late.
+    peer.mail(&office, &to, &mut old, b"late").await;
+    assert_eq!(office.take_texts(1, 1).await, ["late"], "it still opens");
+    // A first message of the epoch that is over.
+    let mut older = peer.ratchet(&office, &to).await;
+    peer.mail_in_epoch(&office, &to, &mut older, 1, b"later still").await;
+    assert_eq!(office.take_texts(1, 1).await, ["later still"]);
+    office.stop().await;
+    assert_eq!(count(&office, "SELECT count(*) FROM ratchets WHERE may_seal = 1 AND peer_epoch < 2"), 0);
+    assert_eq!(count(&office, "SELECT count(*) FROM ratchets WHERE may_seal = 1 AND peer_epoch = 2"), 1);
+    let stmt = format!("SELECT count(*) FROM ratchets WHERE may_seal = 1 AND id = '{}'", new.id());
+    assert_eq!(count(&office, &stmt), 1);
+}
+
+/// Whoever gets hold of a key that was used, a relay for example, starts nothing with it.
+#[tokio::test]
+async fn a_one_time_key_starts_one_session_and_no_second_one() {
+    let office = Office::open();
+    let to = alice(&office).await;
+    let mut peer = Handmade::at(&office).await;
+    peer.introduce(&office, &to, "eve").await;
+    let (bundle, key) = peer.claim(&office, &to).await;
+    let mut first = peer.start(&to, &bundle, &key);
+    peer.mail(&office, &to, &mut first, b"first").await;
+    assert_eq!(office.take_texts(1, 1).await, ["first"]);
+    let mut second = peer.start(&to, &bundle, &key);
+    peer.mail(&office, &to, &mut second, b"second").await;
+    peer.mail(&office, &to, &mut first, b"third").await;
+    assert_eq!(office.take_texts(1, 1).await, ["third"], "the second was passed over");
+    let mut office = office;
+    office.stop().await;
+    assert_eq!(count(&office, "SELECT count(*) FROM mail"), 2);
+    assert_eq!(count(&office, "SELECT count(*) FROM quarantine"), 1);
+}
+
+#[tokio::test]
+async fn a_new_contact_does_not_take_a_name_that_is_used_for_someone_else() {
+    let office = Office::open();
+    let to = alice(&office).await;
+    office.get(0, "agent.create", json!({"name": "carol"})).await;
+    office.get(2, "agent.use", json!({"agent": "carol"})).await;
+    // Alice knows a Bob; another agent of the same user does, too, under a name of its own.
+    let mut bob = Handmade::at(&office).await;
+    bob.introduce(&office, &to, "bob").await;
+    for name in ["bob", "Bob", "BOB", "alice", "Carol", "CAROL"] {
+        let mut other = Handmade::at(&office).await;
+        let mut ratchet = other.ratchet(&office, &to).await;
+        other.ask_under_name(&office, &to, &mut ratchet, name).await;
+        let list = office.get(1, "contact.list", json!({})).await;
+        let rows = list["contacts"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["address"] == other.address().as_str()).unwrap();
+        assert_eq!(row["who"], row["address"], "{name} is somebody else already");
+    }
+    // Also where another agent of this user is asked.
+    let list = office.get(0, "agent.list", json!({})).await;
+    let carol = list["agents"].as_array().unwrap().iter().find(|row| row["agent"] == "carol").unwrap();
+    let carol = trl_mail::identity::Address::parse(carol["address"].as_str().unwrap()).unwrap();
+    let mut impostor = Handmade::at(&office).await;
+    let mut ratchet = impostor.ratchet(&office, &carol).await;
+    let word = json!({ "say": "request", "name": "bob" }).to_string();
+    impostor.publish(&office, &carol, &mut ratchet, 1, &[b"C", word.as_bytes()].concat()).await;
+    let address = impostor.address();
+    let row = async || {
+        let list = office.get(2, "contact.list", json!({})).await;
+        let rows = list["contacts"].as_array().unwrap().clone();
+        rows.into_iter().find(|row| row["address"] == address.as_str()).into()
+    };
+    let row: Value = until("she is asked", row, |row: &Value| !row.is_null()).await;
+    assert_eq!(row["who"], row["address"], "this user calls someone else bob");
+    assert_eq!(quarantined(&office).await, 0);
+}
+
+/// A send that was interrupted is repeated with the same id, and is one message.
+#[tokio::test]
+async fn the_same_send_id_is_the_same_message() {
+    let mut office = Office::open();
+    office.agents(&["alice", "bob"]).await;
+    let letter = |text: &str, id: &str| json!({"to": "bob", "text": text, "send_id": id});
+    let first = office.send(1, letter("once", "try-1")).await;
+    assert_eq!(office.send(1, letter("once", "try-1")).await, first);
+    office.restart().await;
+    office.get(1, "agent.use", json!({"agent": "alice", "harness_session_id": "another"})).await;
+    office.get(2, "agent.use", json!({"agent": "bob"})).await;
+    assert_eq!(office.send(1, letter("once", "try-1")).await, first, "also across a restart and sessions");
+    assert_ne!(office.send(1, letter("once", "try-2")).await, first);
+    assert_ne!(office.send(2, json!({"to": "alice", "text": "mine", "send_id": "try-1"})).await, first);
+    let mut texts = office.take_texts(2, 2).await;
+    texts.sort();
+    assert_eq!(texts, ["once", "once"]);
+    assert!(office.is_empty(2).await);
+    // Another message under a used id would be lost without a word.
+    for other in [
+        letter("twice", "try-1"),
+        json!({"to": "alice", "text": "once", "send_id": "try-1"}),
+        json!({"to": "bob/cli:9", "text": "once", "send_id": "try-1"}),
+        json!({"to": "bob", "text": "once", "send_id": "try-1", "in_reply_to": "x"}),
+    ] {
+        let fault = office.ask(1, "mail.send", other).await.unwrap_err();
+        assert_eq!(
+            (fault.code.as_str(), &fault.details.unwrap()["field"]),
+            ("INVALID_PARAMS", &json!("send_id"))
+        );
+    }
+    for bad in ["", "a b", "é", "a\nb", &"x".repeat(65)] {
+        let fault = office.ask(1, "mail.send", letter("once", bad)).await.unwrap_err();
+        assert_eq!(fault.code.as_str(), "INVALID_PARAMS", "{bad:?}");
+    }
+    // Who waits for a reply can repeat that as well.
+    let ask = json!({"to": "bob", "text": "well?", "send_id": "try-3", "timeout_s": 0.0});
+    let one = office.get(1, "mail.send_and_wait", ask.clone()).await;
+    assert_eq!(office.get(1, "mail.send_and_wait", ask).await["message_id"], one["message_id"]);
+}
