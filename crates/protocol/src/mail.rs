@@ -74,8 +74,7 @@ macro_rules! letters {
                 pub auto: Option<bool>,
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub expires_s: Option<f64>,
-                /// An id of the caller's choice: the same one again is the same message, so a send that was
-                /// interrupted can be repeated. 1 to 64 of A-Z a-z 0-9 . _ : -
+                /// The caller's own id: the same one again is the same message. 1 to 64 of A-Z a-z 0-9 . _ : -
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub send_id: Option<String>,
                 $($more)*
@@ -288,8 +287,7 @@ pub struct Message {
     pub in_reply_to: Option<String>,
     pub auto: bool,
     pub timestamp: String,
-    /// Fields that the sender filled with something unsafe (an id with spaces, or of endless length); they
-    /// were dropped.
+    /// Names of fields that the sender filled with something unsafe; they were dropped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<String>,
 }

@@ -130,6 +130,8 @@ ID_PARAMS: dict[str, str] = {
     "exec.start": "run_id",
     "exec.stream": "run_id",
     "exec.write": "write_id",
+    "mail.send": "send_id",
+    "mail.send_and_wait": "send_id",
 }
 
 #: The param that says how long the daemon may wait.
@@ -1271,6 +1273,8 @@ class Message(Shown):
     """A message as its reader sees it."""
 
     auto: bool
+    #: Names of fields that the sender filled with something unsafe; they were dropped.
+    dropped: list[str] = field(default_factory=list[str])
     #: The sender's petname, else its address.
     from_: str
     #: Checked: the message was encrypted by this identity's device.
@@ -1288,6 +1292,7 @@ class Message(Shown):
     def decode(cls, data: dict[str, Any]) -> Self:
         return cls(
             auto=data["auto"],
+            dropped=data.get("dropped") or [],
             from_=data["from"],
             from_address=data["from_address"],
             from_session=data["from_session"],

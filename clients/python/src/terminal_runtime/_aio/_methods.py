@@ -752,6 +752,7 @@ class AsyncMethods:
         expires_s: float | None = None,
         in_reply_to: str | None = None,
         role: str | None = None,
+        send_id: str | None = None,
         to_session: str | None = None,
     ) -> MailSendReply:
         """`mail.send`: Sends a message."""
@@ -764,6 +765,7 @@ class AsyncMethods:
                 "expires_s": expires_s,
                 "in_reply_to": in_reply_to,
                 "role": role,
+                "send_id": send_id,
                 "to_session": to_session,
             }
         )
@@ -779,6 +781,7 @@ class AsyncMethods:
         expires_s: float | None = None,
         in_reply_to: str | None = None,
         role: str | None = None,
+        send_id: str | None = None,
         timeout_s: float | None = None,
         to_session: str | None = None,
     ) -> MailSendAndWaitReply:
@@ -792,6 +795,7 @@ class AsyncMethods:
                 "expires_s": expires_s,
                 "in_reply_to": in_reply_to,
                 "role": role,
+                "send_id": send_id,
                 "timeout_s": timeout_s,
                 "to_session": to_session,
             }

@@ -753,6 +753,7 @@ class Methods:
         expires_s: float | None = None,
         in_reply_to: str | None = None,
         role: str | None = None,
+        send_id: str | None = None,
         to_session: str | None = None,
     ) -> MailSendReply:
         """`mail.send`: Sends a message."""
@@ -765,6 +766,7 @@ class Methods:
                 "expires_s": expires_s,
                 "in_reply_to": in_reply_to,
                 "role": role,
+                "send_id": send_id,
                 "to_session": to_session,
             }
         )
@@ -780,6 +782,7 @@ class Methods:
         expires_s: float | None = None,
         in_reply_to: str | None = None,
         role: str | None = None,
+        send_id: str | None = None,
         timeout_s: float | None = None,
         to_session: str | None = None,
     ) -> MailSendAndWaitReply:
@@ -793,6 +796,7 @@ class Methods:
                 "expires_s": expires_s,
                 "in_reply_to": in_reply_to,
                 "role": role,
+                "send_id": send_id,
                 "timeout_s": timeout_s,
                 "to_session": to_session,
             }
