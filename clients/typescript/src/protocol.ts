@@ -618,6 +618,8 @@ export interface MatchedPort {
 /** A message as its reader sees it. */
 export interface Message {
   readonly auto: boolean;
+  /** Names of fields that the sender filled with something unsafe; they were dropped. */
+  readonly dropped?: readonly string[];
   /** The sender's petname, else its address. */
   readonly from: string;
   /** Checked: the message was encrypted by this identity's device. */
@@ -1232,6 +1234,8 @@ export interface MailSendParams {
   readonly in_reply_to?: string | null;
   /** `user` or `agent`. */
   readonly role?: string | null;
+  /** The caller's own id: the same one again is the same message. 1 to 64 of A-Z a-z 0-9 . _ : - */
+  readonly send_id?: string | null;
   readonly text: string;
   /** A petname or address; `name/label` is short for `to_session`. */
   readonly to: string;
@@ -1247,6 +1251,8 @@ export interface MailSendAndWaitParams {
   readonly in_reply_to?: string | null;
   /** `user` or `agent`. */
   readonly role?: string | null;
+  /** The caller's own id: the same one again is the same message. 1 to 64 of A-Z a-z 0-9 . _ : - */
+  readonly send_id?: string | null;
   readonly text: string;
   readonly timeout_s?: number | null;
   /** A petname or address; `name/label` is short for `to_session`. */
