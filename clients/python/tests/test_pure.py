@@ -240,15 +240,45 @@ class Places(unittest.TestCase):
             with self.assertRaises(ValueError):
                 _locate.target(None, url, None, program=None, start=True, environ={})
 
-    def test_a_directory_that_everybody_may_write_to_is_not_trusted(self) -> None:
+    def test_only_what_nobody_else_can_replace_is_trusted(self) -> None:
         with tempfile.TemporaryDirectory() as home:
             inside = Path(home) / "open" / "mine"
             inside.mkdir(parents=True)
-            _trust.check_directories(inside / "s")
-            inside.parent.chmod(0o777)
-            self.assertRaises(UntrustedSocketError, _trust.check_directories, inside / "s")
-            inside.parent.chmod(0o1777)
-            _trust.check_directories(inside / "s")
+            link = Path(home) / "link"
+            link.symlink_to("open/mine")
+            for path in (inside / "s", link / "s"):
+                for mode, trusted in ((0o755, True), (0o777, False), (0o775, False), (0o1777, True)):
+                    inside.parent.chmod(mode)
+                    if trusted:
+                        _trust.check_path(path)
+                    else:
+                        self.assertRaises(UntrustedSocketError, _trust.check_path, path)
+            link.unlink()
+            link.symlink_to("link")
+            self.assertRaises(UntrustedSocketError, _trust.check_path, link / "s")
+            if os.geteuid() == 0:
+                os.chown(inside, 65534, 65534)
+                self.assertRaises(UntrustedSocketError, _trust.check_path, inside / "s")
+
+    def test_a_daemon_of_another_home_is_not_used(self) -> None:
+        with tempfile.TemporaryDirectory() as home:
+            path, ours = Path(home) / "trl.sock", Path(home) / "ours"
+            _trust.check_home(path, ours)
+            (Path(home) / "state-dir").write_text(str(Path(home) / "theirs"))
+            self.assertRaises(UntrustedSocketError, _trust.check_home, path, ours)
+            (Path(home) / "theirs").mkdir()
+            ours.symlink_to("theirs")
+            _trust.check_home(path, ours)
+
+        def compared(environ: dict[str, str], socket: str | None = None) -> Path | None:
+            found = _locate.target(socket, None, None, program="trl", start=True, environ=environ)
+            assert isinstance(found, _locate.SocketTarget)
+            return found.state
+
+        self.assertEqual(compared({"HOME": "/h"}), Path("/h/.local/state/trl"))
+        self.assertIsNone(compared({"HOME": "/h"}, "/named"))
+        self.assertIsNone(compared({"HOME": "/h", "TRL_HOME": "/t"}))
+        self.assertIsNone(compared({"HOME": "/h", "XDG_RUNTIME_DIR": "/run/u"}))
 
 
 class Keys(unittest.TestCase):

@@ -14,7 +14,7 @@ import { type CallOptions, Methods } from "./methods.js";
 import type { Progress } from "./progress.js";
 import type { Calls } from "./protocol.js";
 import { EventStream } from "./stream.js";
-import { checkSocket } from "./trust.js";
+import { checkHome, checkSocket } from "./trust.js";
 import type { Incoming } from "./wire.js";
 
 const KEPT_IDLE = 16;
@@ -180,9 +180,21 @@ export class Client extends Methods {
   /** A new connection, to a new daemon if need be and allowed. */
   openLink(): Promise<Link> {
     const where = this.#target;
-    if (where.kind === "socket") return this.#openSocket(where.path, where.start);
+    if (where.kind === "socket") return this.#openTrusted(where.path, where.start, where.state);
     const agent = this.#agent ?? http.globalAgent;
     return Promise.resolve(new HttpLink({ url: where.url, token: where.token, ca: this.#ca, agent }));
+  }
+
+  async #openTrusted(path: string, start: Start | undefined, state: string | undefined): Promise<Link> {
+    const link = await this.#openSocket(path, start);
+    if (state === undefined) return link;
+    try {
+      await checkHome(path, state);
+    } catch (error) {
+      link.close();
+      throw error;
+    }
+    return link;
   }
 
   async #openSocket(path: string, start: Start | undefined): Promise<Link> {

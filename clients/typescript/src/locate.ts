@@ -16,7 +16,13 @@ export interface Start {
 }
 
 export type Target =
-  | { readonly kind: "socket"; readonly path: string; readonly start: Start | undefined }
+  | {
+      readonly kind: "socket";
+      readonly path: string;
+      readonly start: Start | undefined;
+      /** Where a daemon of this home keeps its state, if others may share the socket's place. */
+      readonly state: string | undefined;
+    }
   | { readonly kind: "http"; readonly url: URL; readonly token: string | undefined };
 
 export interface Where {
@@ -37,10 +43,14 @@ export function target(where: Where): Target {
   const { runtime, state, config } = places(env);
   const named = where.socket ?? (env["TRL_SOCKET_PATH"] || configuredSocket(config));
   const path = resolve(named ?? join(runtime, "trl.sock"));
+  // Whoever names a socket means the daemon there, whoever started it.
+  const isCommon = named === undefined && !env["TRL_HOME"] && xdg(env, "XDG_RUNTIME_DIR") === undefined;
+  const compared = isCommon ? state : undefined;
   const program = where.start === false ? undefined : (where.program ?? onPath("trl", env));
-  if (program === undefined) return { kind: "socket", path, start: undefined };
+  if (program === undefined) return { kind: "socket", path, start: undefined, state: compared };
   const args = ["serve", "--detached", "--socket", path];
-  return { kind: "socket", path, start: { program, args, log: join(state, "daemon.log"), env } };
+  const start = { program, args, log: join(state, "daemon.log"), env };
+  return { kind: "socket", path, start, state: compared };
 }
 
 function daemonUrl(text: string): URL {

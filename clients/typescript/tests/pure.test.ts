@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -13,7 +13,7 @@ import { CODES, Client, METHODS } from "../src/index.js";
 import { typed } from "../src/keys.js";
 import { target } from "../src/locate.js";
 import { ChangeProgress, CommandProgress } from "../src/progress.js";
-import { checkSocket } from "../src/trust.js";
+import { checkHome, checkSocket } from "../src/trust.js";
 import { LineReader, SseReader, read, requestLine } from "../src/wire.js";
 import { ROOT } from "./daemon.js";
 
@@ -150,16 +150,36 @@ test("where the daemon is", () => {
   for (const url of ["box", "ftp://box", "http://"]) assert.throws(() => target({ url, env: {} }), TypeError);
 });
 
-test("a directory that others may write to is not trusted", async () => {
+test("only what nobody else can replace is trusted, and only a daemon of this home", async () => {
   const directory = mkdtempSync(join(tmpdir(), "trl-ts-"));
   const inside = join(directory, "open/mine");
   mkdirSync(inside, { recursive: true });
-  await checkSocket(join(inside, "s"));
-  chmodSync(join(directory, "open"), 0o777);
-  await assert.rejects(checkSocket(join(inside, "s")), UntrustedSocketError);
-  chmodSync(join(directory, "open"), 0o1777);
-  await checkSocket(join(inside, "s"));
+  symlinkSync("open/mine", join(directory, "link"));
+  for (const path of [join(inside, "s"), join(directory, "link/s")]) {
+    for (const [mode, trusted] of [
+      [0o755, true],
+      [0o777, false],
+      [0o775, false],
+      [0o1777, true],
+    ] as const) {
+      chmodSync(join(directory, "open"), mode);
+      if (trusted) await checkSocket(path);
+      else await assert.rejects(checkSocket(path), UntrustedSocketError);
+    }
+  }
+  const socket = join(directory, "trl.sock");
+  await checkHome(socket, join(directory, "ours"));
+  writeFileSync(join(directory, "state-dir"), join(directory, "theirs"));
+  await assert.rejects(checkHome(socket, join(directory, "ours")), UntrustedSocketError);
+  await checkHome(socket, join(directory, "theirs"));
   rmSync(directory, { recursive: true });
+  const compared = (env: Record<string, string>) => {
+    const found = target({ env, program: "trl" });
+    return found.kind === "socket" ? found.state : undefined;
+  };
+  assert.equal(compared({ HOME: "/h" }), "/h/.local/state/trl");
+  assert.equal(compared({ HOME: "/h", TRL_SOCKET_PATH: "/s" }), undefined);
+  assert.equal(compared({ HOME: "/h", XDG_RUNTIME_DIR: "/run/u" }), undefined);
 });
 
 test("nothing that is generated is stale, and all of it can be reached", () => {

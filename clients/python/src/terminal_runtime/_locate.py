@@ -30,6 +30,8 @@ class Start:
 class SocketTarget:
     path: Path
     start: Start | None
+    #: Where a daemon of this home keeps its state, if others may share the socket's place.
+    state: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -60,15 +62,16 @@ def target(
             raise ValueError("give either a socket or a URL, not both")
         return _http(url, token or environ.get("TRL_AUTH_TOKEN") or None)
     runtime, state, config = _places(environ)
-    path = Path(socket) if socket is not None else _socket_path(environ, runtime, config)
-    path = Path(os.path.abspath(path))
-    if not start:
-        return SocketTarget(path, None)
+    named = socket or environ.get("TRL_SOCKET_PATH") or _configured_socket(config)
+    path = Path(os.path.abspath(named or runtime / "trl.sock"))
+    # Whoever names a socket means the daemon there, whoever started it.
+    is_common = not named and not environ.get("TRL_HOME") and _xdg(environ, "XDG_RUNTIME_DIR") is None
+    compared = state if is_common else None
     found = str(program) if program is not None else shutil.which("trl", path=environ.get("PATH"))
-    if found is None:
-        return SocketTarget(path, None)
+    if not start or found is None:
+        return SocketTarget(path, None, compared)
     args = ("serve", "--detached", "--socket", str(path))
-    return SocketTarget(path, Start(found, args, runtime / "start.lock", state / "daemon.log"))
+    return SocketTarget(path, Start(found, args, runtime / "start.lock", state / "daemon.log"), compared)
 
 
 def _http(url: str, token: str | None) -> HttpTarget:
@@ -99,11 +102,6 @@ def _xdg(environ: Mapping[str, str], name: str) -> Path | None:
     """The standard has relative paths ignored."""
     value = environ.get(name, "")
     return Path(value) / "trl" if value.startswith("/") else None
-
-
-def _socket_path(environ: Mapping[str, str], runtime: Path, config: Path) -> Path:
-    named = environ.get("TRL_SOCKET_PATH") or _configured_socket(config)
-    return Path(named) if named else runtime / "trl.sock"
 
 
 def _configured_socket(config: Path) -> str | None:

@@ -16,7 +16,7 @@ from .._failures import ConnectionEnded, NoDaemonError, NotStartedError, Unreada
 from .._http import HttpCodec
 from .._locate import HttpTarget, SocketTarget, Start, target
 from .._progress import Progress
-from .._trust import check_directories
+from .._trust import check_home, check_path
 from .._wire import Done, Event, LineCodec
 from ._link import AsyncLink
 from ._methods import AsyncMethods
@@ -204,7 +204,7 @@ class AsyncClient(AsyncMethods):
         return AsyncLink(pipe, codec, local=False)
 
     async def _open_socket(self, where: SocketTarget) -> AsyncLink:
-        check_directories(where.path)
+        check_path(where.path)
         try:
             pipe = await AsyncPipe.unix(where.path)
         except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError) as error:
@@ -214,6 +214,8 @@ class AsyncClient(AsyncMethods):
             ) from error
         except OSError as error:
             raise NoDaemonError(f"cannot connect to {where.path}: {error}") from error
+        if where.state is not None:
+            check_home(where.path, where.state)
         return AsyncLink(pipe, LineCodec(), local=True)
 
     async def _start(self, where: SocketTarget, start: Start) -> AsyncLink:

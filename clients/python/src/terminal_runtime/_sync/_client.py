@@ -17,7 +17,7 @@ from .._failures import ConnectionEnded, NoDaemonError, NotStartedError, Unreada
 from .._http import HttpCodec
 from .._locate import HttpTarget, SocketTarget, Start, target
 from .._progress import Progress
-from .._trust import check_directories
+from .._trust import check_home, check_path
 from .._wire import Done, Event, LineCodec
 from ._link import Link
 from ._methods import Methods
@@ -205,7 +205,7 @@ class Client(Methods):
         return Link(pipe, codec, local=False)
 
     def _open_socket(self, where: SocketTarget) -> Link:
-        check_directories(where.path)
+        check_path(where.path)
         try:
             pipe = Pipe.unix(where.path)
         except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError) as error:
@@ -215,6 +215,8 @@ class Client(Methods):
             ) from error
         except OSError as error:
             raise NoDaemonError(f"cannot connect to {where.path}: {error}") from error
+        if where.state is not None:
+            check_home(where.path, where.state)
         return Link(pipe, LineCodec(), local=True)
 
     def _start(self, where: SocketTarget, start: Start) -> Link:
