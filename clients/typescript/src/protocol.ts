@@ -121,6 +121,8 @@ export const ID_PARAMS: Readonly<Record<string, string>> = {
   "exec.start": "run_id",
   "exec.stream": "run_id",
   "exec.write": "write_id",
+  "mail.send": "send_id",
+  "mail.send_and_wait": "send_id",
 };
 
 /** The param that says how long the daemon may wait. */

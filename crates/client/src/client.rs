@@ -52,7 +52,7 @@ impl fmt::Debug for Way {
 pub struct Client {
     way: Way,
     idle: Mutex<Vec<Connection>>,
-    id_prefix: u32,
+    id_prefix: u64,
     id_counter: AtomicU64,
 }
 
@@ -74,7 +74,7 @@ impl Client {
         Client {
             way,
             idle: Mutex::new(Vec::new()),
-            id_prefix: getrandom::u32().unwrap_or_else(|_| std::process::id()),
+            id_prefix: getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id())),
             id_counter: AtomicU64::new(1),
         }
     }
@@ -154,7 +154,7 @@ impl Client {
     }
 
     pub(crate) fn next_id(&self) -> String {
-        format!("c{:08x}-{}", self.id_prefix, self.id_counter.fetch_add(1, Ordering::Relaxed))
+        format!("c{:016x}-{}", self.id_prefix, self.id_counter.fetch_add(1, Ordering::Relaxed))
     }
 
     pub(crate) fn may_start(&self) -> bool {

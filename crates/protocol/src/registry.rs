@@ -12,6 +12,8 @@ use crate::{agent, change, contact, exec, mail, session, system};
 
 /// Rules of a method that carries out a command.
 const RUNS: Rules = Rules { retry: Retry::ById("run_id"), ..CHANGES };
+/// Sends a message; the caller may choose the id under which that happens once.
+const SENDS: Rules = Rules { retry: Retry::ById("send_id"), ..CHANGES };
 /// What is told about a command while it runs.
 const EXEC_EVENTS: &[&str] = &["gap", "started", "stderr", "stdout", "waiting"];
 
@@ -102,7 +104,7 @@ Mail(pub enum MailRequest => MailReply) {
     /// Ends a session of an agent.
     AgentRelease = "agent.release", agent::CallerParams => agent::Released, CHANGES;
     /// Sends a message.
-    MailSend = "mail.send", mail::SendParams => mail::Sent, CHANGES;
+    MailSend = "mail.send", mail::SendParams => mail::Sent, SENDS;
     /// Tells what became of a sent message.
     MailStatus = "mail.status", mail::MessageParams => mail::Status, Rules { scope: Scope::Run, ..READS };
     /// Returns messages that wait for the caller's session.
@@ -112,7 +114,7 @@ Mail(pub enum MailRequest => MailReply) {
     /// Waits for the reply to a message.
     MailAwaitReply = "mail.await_reply", mail::AwaitParams => mail::AwaitedReply, CHANGES;
     /// Sends a message and waits for its reply.
-    MailSendAndWait = "mail.send_and_wait", mail::SendAndWaitParams => mail::AwaitedReply, CHANGES;
+    MailSendAndWait = "mail.send_and_wait", mail::SendAndWaitParams => mail::AwaitedReply, SENDS;
     /// Replies to a message.
     MailReply = "mail.reply", mail::ReplyParams => mail::Sent, CHANGES;
     /// Lists mail that is held back.

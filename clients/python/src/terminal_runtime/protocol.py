@@ -130,6 +130,8 @@ ID_PARAMS: dict[str, str] = {
     "exec.start": "run_id",
     "exec.stream": "run_id",
     "exec.write": "write_id",
+    "mail.send": "send_id",
+    "mail.send_and_wait": "send_id",
 }
 
 #: The param that says how long the daemon may wait.
