@@ -53,6 +53,10 @@ _fuzz SECONDS *TARGETS:
 crash POINTS="20000":
     TRL_CRASH_POINTS={{ POINTS }} cargo nextest run -p trl-mail --test mail crash_points::
 
+# The smaller binary, without the relay between machines
+small:
+    cargo nextest run -p trl --no-default-features -E 'test(mail::) or test(first_use)'
+
 # Rules removed one at a time: every mutant must fail a test (needs `cargo install cargo-mutants`; hours for all of it).
 # `just mutants -f crates/mail/src/label.rs` for one file
 mutants *ARGS:
