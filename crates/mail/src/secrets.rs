@@ -82,15 +82,18 @@ fn debug_tells_no_secret() {
             "InboxParams { peek: false, limit: None, wait_s: None, ack: None, as_token: Some([token]) }",
         ),
         (
-            format!("{:?}", AwaitParams { message_id: text(), timeout_s: None, as_token: token() }),
-            "AwaitParams { message_id: \"t\", timeout_s: None, as_token: Some([token]) }",
+            format!(
+                "{:?}",
+                AwaitParams { message_id: text(), timeout_s: None, peek: false, as_token: token() }
+            ),
+            "AwaitParams { message_id: \"t\", timeout_s: None, peek: false, as_token: Some([token]) }",
         ),
         (
             format!(
                 "{:?}",
-                ReplyParams { message_id: text(), text: "t".into(), auto: None, as_token: token() }
+                ReplyParams { message_id: text(), text: "t".into(), auto: None, to: None, as_token: token() }
             ),
-            "ReplyParams { message_id: \"t\", text: [1 bytes], auto: None, as_token: Some([token]) }",
+            "ReplyParams { message_id: \"t\", text: [1 bytes], auto: None, to: None, as_token: Some([token]) }",
         ),
         (
             format!("{:?}", SendParams { as_token: token(), ..SendParams::default() }),
@@ -135,7 +138,7 @@ fn debug_tells_no_text() {
         ),
         (
             format!("{:?}", SendAndWaitParams { text: TEXT.into(), ..SendAndWaitParams::default() }),
-            "SendAndWaitParams { to: \"\", text: [16 bytes], to_session: None, role: None, in_reply_to: None, auto: None, expires_s: None, send_id: None, timeout_s: None, as_token: None }".into(),
+            "SendAndWaitParams { to: \"\", text: [16 bytes], to_session: None, role: None, in_reply_to: None, auto: None, expires_s: None, send_id: None, timeout_s: None, peek: false, as_token: None }".into(),
         ),
         (
             format!("{:?}", decode(TEXT)),

@@ -6,16 +6,25 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::sync::Mutex as AsyncMutex;
 use trl_client::{Client, Conversation, Error, Held};
-use trl_protocol::session::{BindParams, CreateParams, SessionInfo, SessionParams, SessionState};
+use trl_protocol::exec::ExecParams;
+use trl_protocol::session::{
+    BindParams, CreateParams, ResizeParams, SessionInfo, SessionParams, SessionState,
+};
 use trl_protocol::{Code, ExecId, Fault, SessionId, methods};
 
 use crate::fault;
 use crate::settings::Settings;
 
+/// Rows and columns of terminals that nobody asked for in another size.
+const DEFAULT_SIZE: (u16, u16) = (40, 120);
+/// How long a session that another client is making is waited for.
+const BEING_MADE: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Commands whose reading position is remembered.
 const REMEMBERED: usize = 512;
 
@@ -26,6 +35,8 @@ pub(crate) struct Guest {
     /// What the client calls itself, in letters that may be in a name.
     name: Mutex<String>,
     own: AsyncMutex<Option<Own>>,
+    /// One at a time: two calls that name a new session mean the same one.
+    making: AsyncMutex<()>,
     bonds: AsyncMutex<Option<Held>>,
     /// Tells it apart where its harness does not.
     number: u32,
@@ -34,6 +45,7 @@ pub(crate) struct Guest {
     /// Where the inbox is read: messages that were handed out and not acknowledged belong to a
     /// connection, so it is always the same one.
     pub(crate) inbox: AsyncMutex<Option<Held>>,
+    pub(crate) repeats: crate::repeats::Repeats,
 }
 
 /// The session of calls that name none.
@@ -64,11 +76,13 @@ impl Guest {
             settings,
             name: Mutex::new("mcp".to_owned()),
             own: AsyncMutex::default(),
+            making: AsyncMutex::default(),
             bonds: AsyncMutex::default(),
             number: getrandom::u32().unwrap_or_else(|_| std::process::id()),
             heard: Mutex::default(),
             identity: AsyncMutex::default(),
             inbox: AsyncMutex::default(),
+            repeats: Default::default(),
         }
     }
 
@@ -157,6 +171,7 @@ impl Guest {
         };
         let made = self.client.session_create(&params).await.map_err(fault::of)?;
         self.bind("session.bind", json!({ "session_id": made.session_id })).await?;
+        self.resize(made.session_id, DEFAULT_SIZE).await?;
         Ok(Own { id: made.session_id, name, kept: false })
     }
 
@@ -166,12 +181,16 @@ impl Guest {
         {
             return Ok(own.place(None));
         }
+        let _one_at_a_time = self.making.lock().await;
         if let Some(info) = self.find(named).await? {
             return Ok(shared(info.session_id, info.name));
         }
         let params = CreateParams { name: Some(named.to_owned()), ..self.settings.birth.clone() };
         match self.client.session_create(&params).await {
-            Ok(made) => Ok(shared(made.session_id, made.name)),
+            Ok(made) => {
+                self.resize(made.session_id, DEFAULT_SIZE).await?;
+                Ok(shared(made.session_id, made.name))
+            }
             // Another client may have made it since we looked.
             Err(error) => match self.find(named).await {
                 Ok(Some(info)) => Ok(shared(info.session_id, info.name)),
@@ -185,12 +204,56 @@ impl Guest {
         let is_id = named.parse::<SessionId>().is_ok();
         let over =
             |state| matches!(state, SessionState::Terminated | SessionState::Lost | SessionState::Damaged);
-        match self.client.session_info(&SessionParams { session_id: named.to_owned() }).await {
+        match self.made(named).await {
             Ok(info) if over(info.state) && !is_id => Ok(None),
             Ok(info) => Ok(Some(info)),
             Err(Error::Fault(fault)) if !is_id && is_over(&fault) => Ok(None),
             Err(error) => Err(fault::of(error)),
         }
+    }
+
+    /// What a session is like once it has been made: another client may be about to.
+    async fn made(&self, named: &str) -> trl_client::Result<SessionInfo> {
+        let params = SessionParams { session_id: named.to_owned() };
+        let deadline = Instant::now() + BEING_MADE;
+        loop {
+            let info = self.client.session_info(&params).await?;
+            if info.state != SessionState::Creating || Instant::now() > deadline {
+                return Ok(info);
+            }
+            // The daemon tells nobody when a session of another client is ready.
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// The size that a command on a terminal is to find. A session of others keeps its own unless this call names one.
+    pub(crate) async fn size_terminal(
+        &self,
+        place: &Place,
+        (rows, cols): (Option<u16>, Option<u16>),
+    ) -> Result<(), Fault> {
+        let asked = rows.is_some() || cols.is_some();
+        if !asked && !place.own {
+            return Ok(());
+        }
+        self.resize(place.id, (rows.unwrap_or(DEFAULT_SIZE.0), cols.unwrap_or(DEFAULT_SIZE.1))).await
+    }
+
+    async fn resize(&self, id: SessionId, (rows, cols): (u16, u16)) -> Result<(), Fault> {
+        let params = ResizeParams { session_id: id.to_string(), rows, cols };
+        self.client.call::<methods::SessionResize>(&params).await.map(drop).map_err(fault::of)
+    }
+
+    /// The command in the foreground of a session.
+    pub(crate) async fn running(&self, id: SessionId) -> Option<ExecId> {
+        let params = SessionParams { session_id: id.to_string() };
+        self.client.session_info(&params).await.ok()?.running
+    }
+
+    /// The prompt of a command that waits for input.
+    pub(crate) async fn asks_for_input(&self, exec: ExecId) -> Option<String> {
+        let info = self.client.exec_info(&ExecParams { exec_id: exec.to_string() }).await.ok()?;
+        info.waiting_for_input
     }
 
     /// Lets a session outlive the client.

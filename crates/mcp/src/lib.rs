@@ -14,6 +14,7 @@ mod letters;
 mod plain;
 mod profile;
 mod progress;
+mod repeats;
 mod report;
 mod schema;
 mod server;
@@ -21,6 +22,7 @@ mod settings;
 mod stdio;
 mod toolbox;
 mod tools;
+mod wording;
 
 pub use http::{Guests, http_service};
 pub use profile::{Profile, UnknownProfile};

@@ -100,7 +100,7 @@ pub(crate) struct Facts {
     pub(crate) exec_id: ExecId,
     pub(crate) progress: Progress,
     pub(crate) streams: [Collected; 2],
-    /// Escape sequences stay in the structured content.
+    /// Escape sequences stay.
     pub(crate) ansi: bool,
     pub(crate) matched: Option<String>,
     pub(crate) notes: Vec<String>,
@@ -138,8 +138,8 @@ impl Facts {
             cancelled: outcome.as_ref().is_some_and(|outcome| outcome.cancelled),
             duration_ms: outcome.as_ref().map(|outcome| outcome.duration_ms),
             cwd: outcome.map(|outcome| outcome.working_dir),
-            stdout: joined(&stdout, cut_out, !ansi),
-            stderr: joined(&stderr, cut_err, !ansi),
+            stdout: fitting(joined(&stdout, cut_out, !ansi), FIELD_BUDGET),
+            stderr: fitting(joined(&stderr, cut_err, !ansi), FIELD_BUDGET),
             stdout_cut: cut_out,
             stderr_cut: cut_err,
             stdout_next: next_out,
@@ -149,12 +149,39 @@ impl Facts {
             notes,
             exec_id,
         };
-        let text = text(&report, &joined(&stdout, cut_out, true), &joined(&stderr, cut_err, true));
+        let text = text(&report);
         Told { text, report }
     }
 }
 
-fn text(report: &Report, stdout: &str, stderr: &str) -> String {
+/// Of one stream as JSON. Official clients refuse an event of more than 1 MiB; a result holds two
+/// streams, each as text and perhaps as a field.
+const FIELD_BUDGET: usize = 220_000;
+
+/// The text, or its head and tail if it would be too long as JSON.
+fn fitting(text: String, budget: usize) -> String {
+    let cost = |c: char| match c {
+        '"' | '\\' | '\n' | '\r' | '\t' => 2,
+        c if c.is_control() => 6,
+        c => c.len_utf8(),
+    };
+    if text.chars().map(cost).sum::<usize>() <= budget {
+        return text;
+    }
+    let within = |cost_of: &mut usize, c: char| {
+        *cost_of += cost(c);
+        (*cost_of <= budget / 2).then_some(c.len_utf8())
+    };
+    let head: usize = text.chars().scan(0, within).sum();
+    let tail: usize = text.chars().rev().scan(0, within).sum();
+    let (head, left_out, tail) = (&text[..head], text.len() - head - tail, &text[text.len() - tail..]);
+    format!(
+        "{head}\n[{left_out} bytes left out: too much for one result; output reads them in parts]\n{tail}"
+    )
+}
+
+fn text(report: &Report) -> String {
+    let (stdout, stderr) = (report.stdout.as_str(), report.stderr.as_str());
     let mut text = String::new();
     if !stdout.is_empty() {
         ended_line(&mut text, stdout);
@@ -208,6 +235,17 @@ fn status(report: &Report) -> String {
         ),
         State::Queued => format!("[waits for its turn in session {} as exec_id \"{id}\"]", report.session),
     }
+}
+
+/// How a command ended, in short.
+pub(crate) fn ending_of(outcome: &Outcome) -> String {
+    let mut parts = Vec::new();
+    parts.extend(outcome.exit_code.map(|code| format!("exit code {code}")));
+    parts.extend(outcome.signal.as_ref().map(|signal| format!("by {signal}")));
+    if outcome.cancelled {
+        parts.push("cancelled".to_owned());
+    }
+    parts.join(", ")
 }
 
 fn ending(report: &Report) -> String {
@@ -296,6 +334,18 @@ mod tests {
         assert_eq!(told.report.stdout, "red");
         let told = Facts { ansi: true, ..facts(outcome(0), red, "", 100) }.told();
         assert_eq!(told.report.stdout, red);
-        assert!(told.text.starts_with("red\n"), "{}", told.text);
+        assert!(told.text.starts_with(red), "{}", told.text);
+    }
+
+    #[test]
+    fn no_result_is_larger_than_clients_take() {
+        for piece in ["x", "\n", "\u{1b}", "é"] {
+            let flood = piece.repeat(400_000);
+            let facts = Facts { ansi: true, ..facts(outcome(0), &flood, &flood, 400_000) };
+            let told = facts.told();
+            let size = serde_json::to_string(&(&told.text, &told.report)).unwrap().len();
+            assert!((400_000..1_000_000).contains(&size), "{size} bytes for {piece:?}");
+            assert!(told.text.contains("left out: too much for one result"));
+        }
     }
 }

@@ -21,6 +21,7 @@ mod registry_macro;
 pub mod request;
 pub mod session;
 pub mod system;
+pub mod untrusted;
 pub mod wire;
 
 pub use event::Event;

@@ -128,12 +128,15 @@ letters! {
     pub struct SendAndWaitParams {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub timeout_s: Option<f64>,
+        /// The reply does not count as read by this.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub peek: bool,
     }
 }
 
 impl SendAndWaitParams {
-    /// What is sent, and how long is waited for the reply.
-    pub fn split(self) -> (SendParams, Option<f64>) {
+    /// What is sent, and how the reply is waited for.
+    pub fn split(self) -> (SendParams, AwaitParams) {
         let SendAndWaitParams {
             to,
             text,
@@ -144,12 +147,11 @@ impl SendAndWaitParams {
             expires_s,
             send_id,
             timeout_s,
+            peek,
             as_token,
         } = self;
-        (
-            SendParams { to, text, to_session, role, in_reply_to, auto, expires_s, send_id, as_token },
-            timeout_s,
-        )
+        let awaited = AwaitParams { timeout_s, peek, as_token: as_token.clone(), ..AwaitParams::default() };
+        (SendParams { to, text, to_session, role, in_reply_to, auto, expires_s, send_id, as_token }, awaited)
     }
 }
 
@@ -173,10 +175,20 @@ in_a_sessions_name! {
         pub ack: Option<Vec<String>>,
     }
 
+    pub struct CheckParams {
+        pub message_id: String,
+        /// The reply does not count as read by this.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub peek: bool,
+    }
+
     pub struct AwaitParams {
         pub message_id: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub timeout_s: Option<f64>,
+        /// The reply does not count as read by this.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub peek: bool,
     }
 
     pub struct ReplyParams {
@@ -186,6 +198,9 @@ in_a_sessions_name! {
         pub text: Text,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub auto: Option<bool>,
+        /// Must be who wrote the message; `name/label` is one session of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub to: Option<String>,
     }
 
     pub struct ResetParams {

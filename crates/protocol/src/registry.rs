@@ -110,7 +110,7 @@ Mail(pub enum MailRequest => MailReply) {
     /// Returns messages that wait for the caller's session.
     MailInbox = "mail.inbox", mail::InboxParams => mail::Inbox, CHANGES;
     /// Returns the reply to a message if there is one.
-    MailCheckReply = "mail.check_reply", mail::MessageParams => mail::CheckedReply, CHANGES;
+    MailCheckReply = "mail.check_reply", mail::CheckParams => mail::CheckedReply, CHANGES;
     /// Waits for the reply to a message.
     MailAwaitReply = "mail.await_reply", mail::AwaitParams => mail::AwaitedReply, CHANGES;
     /// Sends a message and waits for its reply.

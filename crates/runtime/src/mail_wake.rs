@@ -166,6 +166,8 @@ mod tests {
                 lines: vec![line.to_owned()],
                 title: String::new(),
                 alternate: false,
+                bracketed_paste: false,
+                application_cursor: false,
                 waiting_for_input: None,
             };
             assert_eq!(is_input_empty(&screen), empty, "{line:?} at {col}");

@@ -27,7 +27,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let client = context.client().await?;
     let mut speaks = args.who.speak(&client).await?;
     let params =
-        ReplyParams { message_id: args.message.clone(), text: text.into(), auto: None, as_token: None };
+        ReplyParams { message_id: args.message.clone(), text: text.into(), ..ReplyParams::default() };
     let sent = speaks.call::<methods::MailReply>(&params).await?;
     send::told(&sent, context)
 }

@@ -112,7 +112,11 @@ async fn hear(
     let begun = Instant::now();
     loop {
         let left = (wait - begun.elapsed().as_secs_f64()).max(0.0);
-        let params = AwaitParams { message_id: message_id.to_owned(), timeout_s: Some(left), as_token: None };
+        let params = AwaitParams {
+            message_id: message_id.to_owned(),
+            timeout_s: Some(left),
+            ..AwaitParams::default()
+        };
         match speaks.call::<methods::MailAwaitReply>(&params).await {
             Ok(heard) => return Ok(heard),
             Err(error) if is_replaced(&error) && left > 0.0 => {}

@@ -106,6 +106,12 @@ async def long_commands_come_back(client):
     assert now["cancelled"], now
 
 
+async def large_results_fit(client):
+    for command in ["yes | head -c 5000000", "head -c 3000000 /dev/zero | tr '\\0' '\\033'"]:
+        fields = await run(client, command, max_output=3_000_000, ansi=True)
+        assert fields["exit_code"] == 0 and len(fields["stdout"]) > 10_000, fields["exit_code"]
+
+
 async def names_are_shared():
     async with connected("legacy") as one, connected("legacy") as two:
         await run(one, "y=shared", session="both")
@@ -124,6 +130,7 @@ async def main():
                 await progress_is_told(client)
                 await cancelling_ends_the_command_only(client)
                 await long_commands_come_back(client)
+                await large_results_fit(client)
                 print(mode, client.protocol_version)
         if sys.argv[1] != "alone":
             await names_are_shared()

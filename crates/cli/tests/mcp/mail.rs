@@ -66,6 +66,49 @@ fn an_answer_acknowledges_what_it_answers() {
 }
 
 #[test]
+fn what_cannot_be_sent_is_refused_and_nothing_is_sent_twice() {
+    let daemon = daemon!();
+    let (mut ann, mut bob) = ann_and_bob(&daemon);
+    assert_eq!(ann.refused("send", json!({"to": "bob", "text": ""})), "INVALID_PARAMS");
+    assert_eq!(ann.refused("send", json!({"to": "bob", "text": " \n"})), "INVALID_PARAMS");
+    let unknown = json!({"to": "bob", "text": "x", "in_reply_to": "msg-of-nobody"});
+    assert_eq!(ann.refused("send", unknown), "MESSAGE_NOT_FOUND");
+    let first = ann.fields("send", json!({"to": "bob", "text": "once"}));
+    // A client that lost the result tries again.
+    let again = ann.call("send", json!({"to": "bob", "text": "once"}));
+    assert_eq!(again["structuredContent"]["message_id"], first["message_id"]);
+    assert!(text(&again).contains("not sent twice"), "{again}");
+    ann.call("send", json!({"to": "bob", "text": "another"}));
+    let mut got = Value::Null;
+    trl_testkit::wait_until("the other message", trl_testkit::GUARD, || {
+        got = bob.fields("inbox", json!({}));
+        got["messages"].as_array().unwrap().iter().any(|message| message["text"] == "another")
+    });
+    assert_eq!(got["messages"].as_array().unwrap().len(), 2, "{got}");
+    // An answer goes to who asked, and to nobody else.
+    bob.call("use", json!({"agent": "bob"}));
+    let id = got["messages"][0]["message_id"].clone();
+    let wrong = json!({"to": "bob", "text": "x", "in_reply_to": id});
+    assert_eq!(bob.refused("send", wrong), "INVALID_PARAMS");
+}
+
+#[test]
+fn a_reply_that_was_waited_for_is_read_when_it_is_acknowledged() {
+    let daemon = daemon!();
+    let (mut ann, mut bob) = ann_and_bob(&daemon);
+    let sent = ann.fields("send", json!({"to": "bob", "text": "when?"}));
+    let asked = ids(&bob.fields("inbox", json!({"wait_s": 10})));
+    let answer = bob.fields("send", json!({"to": "ann", "text": "now", "in_reply_to": asked[0]}));
+    let wait = json!({"message_id": sent["message_id"], "timeout_s": 20});
+    let reply = ann.fields("await_reply", wait.clone())["reply"].clone();
+    assert_eq!(reply["text"], "now");
+    assert_ne!(state(&daemon, "bob", &answer["message_id"]), "read");
+    assert_eq!(ann.fields("await_reply", wait)["reply"], reply, "a lost result can be had again");
+    ann.call("inbox", json!({"ack": [reply["message_id"]]}));
+    assert_eq!(state(&daemon, "bob", &answer["message_id"]), "read");
+}
+
+#[test]
 fn a_client_that_dies_with_a_result_has_read_nothing() {
     let daemon = daemon!();
     let (mut ann, bob) = ann_and_bob(&daemon);

@@ -3,6 +3,7 @@
 mod client;
 mod clients;
 mod conforms;
+mod faults;
 mod mail;
 mod recorded;
 mod server;

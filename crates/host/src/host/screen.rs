@@ -75,6 +75,18 @@ fn no_terminal() -> Fault {
 }
 
 fn screen_of(exec_id: ExecId, tty: &Tty, exec: &Exec) -> Screen {
-    let View { rows, cols, cursor, lines, title, alternate } = tty.view();
-    Screen { exec_id, rows, cols, cursor, lines, title, alternate, waiting_for_input: exec.waiting.clone() }
+    let View { rows, cols, cursor, lines, title, alternate, bracketed_paste, application_cursor } =
+        tty.view();
+    Screen {
+        exec_id,
+        rows,
+        cols,
+        cursor,
+        lines,
+        title,
+        alternate,
+        bracketed_paste,
+        application_cursor,
+        waiting_for_input: exec.waiting.clone(),
+    }
 }

@@ -35,6 +35,8 @@ pub(crate) struct View {
     pub(crate) lines: Vec<String>,
     pub(crate) title: String,
     pub(crate) alternate: bool,
+    pub(crate) bracketed_paste: bool,
+    pub(crate) application_cursor: bool,
 }
 
 impl Emulator {
@@ -128,6 +130,8 @@ impl Emulator {
             lines: screen.rows(0, cols.get()).map(|line| line.trim_end().to_owned()).collect(),
             title: self.parser.callbacks().title.clone(),
             alternate: screen.alternate_screen(),
+            bracketed_paste: screen.bracketed_paste(),
+            application_cursor: screen.application_cursor(),
         }
     }
 }

@@ -14,6 +14,8 @@ use crate::shell::Shell;
 const CONTROL_D: u8 = 4;
 /// What the kernel keeps of typed keys, at most.
 const LONGEST_UNREAD: usize = 4096;
+/// Of a line that is typed to a terminal that hands input over by lines.
+const LONGEST_PIECE: usize = 2000;
 
 impl Exec {
     /// Takes what was typed to a command on a terminal.
@@ -23,9 +25,9 @@ impl Exec {
             let message = "the command does not read its terminal fast enough; write again when it has";
             return Err(Fault::new(Code::ResourcePressure, message));
         }
-        tty.pending.extend(data);
+        let modes = tty.master(shell).and_then(|fd| rustix::termios::tcgetattr(fd).ok());
+        tty.pending.extend(in_pieces(data, modes.as_ref()));
         if eof {
-            let modes = tty.master(shell).and_then(|fd| rustix::termios::tcgetattr(fd).ok());
             tty.pending.extend(end_of_file(data, modes.as_ref()));
         }
         self.terminal.clear();
@@ -66,6 +68,28 @@ pub(super) fn unread(program_end: &OwnedFd) -> io::Result<Vec<u8>> {
     rustix::termios::tcsetattr(program_end, OptionalActions::Now, &modes)?;
     keys.truncate(read?);
     Ok(keys)
+}
+
+/// A terminal that hands input over by lines keeps 4095 bytes of one and drops the rest. The key that
+/// ends the input hands over what there is of a line, without an end: so a long line goes in pieces.
+fn in_pieces(data: &[u8], modes: Option<&Termios>) -> Vec<u8> {
+    let by_line = modes.is_some_and(|modes| modes.local_modes.contains(LocalModes::ICANON));
+    if !by_line || data.len() <= LONGEST_PIECE {
+        return data.to_vec();
+    }
+    let hand_over = modes.map_or(CONTROL_D, |modes| modes.special_codes[SpecialCodeIndex::VEOF]);
+    let mut pieces = Vec::with_capacity(data.len() + data.len() / LONGEST_PIECE + 1);
+    for line in data.split_inclusive(|byte| *byte == b'\n' || *byte == b'\r') {
+        let mut rest = line;
+        while rest.len() > LONGEST_PIECE {
+            let (piece, more) = rest.split_at(LONGEST_PIECE);
+            pieces.extend_from_slice(piece);
+            pieces.push(hand_over);
+            rest = more;
+        }
+        pieces.extend_from_slice(rest);
+    }
+    pieces
 }
 
 /// The keys that end the input: at the start of a line one is enough, behind other

@@ -1,19 +1,29 @@
 //! `cancel`: ends a command, not its shell.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-use trl_protocol::Fault;
-use trl_protocol::exec::{CancelParams, Cancelled, SignalName};
+use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use trl_protocol::exec::{CancelParams, ExecInfo, SignalName};
+use trl_protocol::{Code, Fault};
+
+use super::output::info;
 use crate::fault;
+use crate::report::{Progress, State, ending_of};
 use crate::toolbox::{Call, Hints, Spec};
+
+/// INT, TERM and KILL with the grace between them, and some more.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// A single signal may end the command or not.
+const AFTER_SIGNAL: Duration = Duration::from_secs(2);
 
 pub(crate) struct Cancel;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The command. Default: what runs in the foreground of the session
+    /// Default: what runs in the foreground of the session
     #[serde(default)]
     exec_id: Option<String>,
     /// Default: your own
@@ -24,16 +34,29 @@ pub(crate) struct Args {
     signal: Option<String>,
 }
 
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    /// False if there was nothing to cancel.
+    cancelled: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exec_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<State>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+}
+
 impl Spec for Cancel {
     const NAME: &'static str = "cancel";
     const ABOUT: &'static str = "End a running command. The shell and its state stay.";
     const HINTS: Hints = Hints::Destroys { idempotent: true };
     const OPEN_WORLD: bool = false;
-    const NEEDS: &'static [&'static str] = &["exec.cancel"];
+    const NEEDS: &'static [&'static str] = &["exec.cancel", "exec.wait"];
     type Args = Args;
-    type Answer = Cancelled;
+    type Answer = Answer;
 
-    async fn call(args: Args, call: Call) -> Result<(String, Cancelled), Fault> {
+    async fn call(args: Args, call: Call) -> Result<(String, Answer), Fault> {
+        let patience = if args.signal.is_some() { AFTER_SIGNAL } else { PATIENCE };
         let signal = args.signal.map(SignalName::Name);
         let session_id = match (&args.exec_id, args.session) {
             (Some(_), _) => None,
@@ -47,13 +70,43 @@ impl Spec for Cancel {
         let cancelled = call.guest.client.exec_cancel(&params).await.map_err(fault::of)?;
         match (cancelled.cancelled, cancelled.exec_id) {
             (true, Some(exec_id)) => {
-                Ok((format!("[{exec_id} is being ended; output tells how it went]"), cancelled))
+                let exec_id = exec_id.to_string();
+                ended(&call, &exec_id, patience).await?;
+                Ok(told(exec_id.clone(), &info(&call.guest.client, &exec_id).await?))
             }
             _ => Ok(nothing()),
         }
     }
 }
 
-fn nothing() -> (String, Cancelled) {
-    ("[nothing was running]".to_owned(), Cancelled { exec_id: None, cancelled: false })
+/// Waits for the end: whoever cancels a command wants to do something next.
+async fn ended(call: &Call, exec_id: &str, patience: Duration) -> Result<(), Fault> {
+    let params = json!({ "exec_id": exec_id, "timeout_s": patience.as_secs_f64() });
+    let waited = tokio::select! {
+        waited = call.guest.client.request::<serde_json::Value>("exec.wait", params) => waited,
+        () = call.ct.cancelled() => return Ok(()),
+    };
+    match waited.map_err(fault::of) {
+        Err(fault) if fault.code != Code::WaitTimeout => Err(fault),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+fn told(exec_id: String, info: &ExecInfo) -> (String, Answer) {
+    let progress = Progress::of(info);
+    let (state, exit_code, how) = match &progress {
+        Progress::Finished(outcome) => {
+            (State::Finished, outcome.exit_code, format!("ended: {}", ending_of(outcome)))
+        }
+        Progress::Waiting { .. } => (State::Waiting, None, "goes on and waits for input".to_owned()),
+        Progress::Running => (State::Running, None, "has not ended yet; wait tells when it has".to_owned()),
+        Progress::Queued => (State::Queued, None, "has not begun".to_owned()),
+    };
+    let text = format!("[{exec_id} {how}]");
+    (text, Answer { cancelled: true, exec_id: Some(exec_id), state: Some(state), exit_code })
+}
+
+fn nothing() -> (String, Answer) {
+    let answer = Answer { cancelled: false, exec_id: None, state: None, exit_code: None };
+    ("[nothing was running]".to_owned(), answer)
 }

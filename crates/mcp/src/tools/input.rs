@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use trl_client::Client;
 use trl_protocol::Fault;
-use trl_protocol::exec::{AttachParams, Encoding, WriteParams};
+use trl_protocol::exec::{AttachParams, Encoding, Screen, ScreenParams, WriteParams};
 
 use super::keys;
 use super::output::info;
@@ -31,7 +32,10 @@ pub(crate) struct Args {
     /// Typed as it is; end a line with \n
     #[serde(default)]
     text: Option<String>,
-    /// Pressed after the text: enter, tab, esc, up, down, left, right, home, end, pageup, pagedown, backspace, delete, space, f1-f12, ctrl-a to ctrl-z
+    /// Pasted as one block, of any length; press enter afterwards if it is to be taken
+    #[serde(default)]
+    paste: Option<String>,
+    /// Pressed last: enter, tab, esc, up, home, pageup, backspace, delete, f1-f12, with ctrl-, alt- or shift-
     #[serde(default)]
     keys: Vec<String>,
     /// Close stdin afterwards
@@ -40,6 +44,17 @@ pub(crate) struct Args {
     /// Return what it answers within this long. Default 5
     #[serde(default)]
     wait_s: Option<f64>,
+}
+
+/// What the program has asked of its terminal, where that makes a difference to what is typed.
+async fn modes(client: &Client, args: &Args, tty: bool) -> Result<keys::Modes, Fault> {
+    if !tty || (args.keys.is_empty() && args.paste.is_none()) {
+        return Ok(keys::Modes::default());
+    }
+    let params = ScreenParams { exec_id: Some(args.exec_id.clone()), session_id: None };
+    let Screen { application_cursor, bracketed_paste, .. } =
+        client.exec_screen(&params).await.map_err(fault::of)?;
+    Ok(keys::Modes { application_cursor, bracketed_paste })
 }
 
 impl Spec for Input {
@@ -56,12 +71,14 @@ impl Spec for Input {
         let client = &call.guest.client;
         let before = info(client, &args.exec_id).await?;
         let soft = seconds("wait_s", args.wait_s.unwrap_or(WAIT_S))?;
+        let modes = modes(client, &args, before.tty).await?;
         let mut data = args.text.unwrap_or_default();
+        data.push_str(&keys::pasted(args.paste.as_deref().unwrap_or_default(), modes));
         for key in &args.keys {
-            data.push_str(&keys::bytes(key)?);
+            data.push_str(&keys::bytes(key, modes)?);
         }
         if data.is_empty() && !args.eof {
-            return Err(Fault::invalid("nothing to type: give `text`, `keys` or `eof`"));
+            return Err(Fault::invalid("nothing to type: give `text`, `paste`, `keys` or `eof`"));
         }
         let write = WriteParams {
             exec_id: args.exec_id.clone(),

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Bytes shown of each stream. Default 16000
     #[serde(default)]
     limit: Option<usize>,
-    /// Keep escape sequences in the structured result
+    /// Keep escape sequences
     #[serde(default)]
     ansi: bool,
 }
@@ -89,7 +89,15 @@ pub(crate) async fn shown(call: &Call, info: ExecInfo, asked: Asked) -> Result<(
         let start = asked
             .offset
             .map_or(heard[index], |offset| u64::try_from(offset).unwrap_or_else(|_| from_end(offset)));
-        streams[index] = read(&call.guest.client, info.exec_id, stream, start, asked.limit).await?;
+        let (read, first) = read(&call.guest.client, info.exec_id, stream, start, asked.limit).await?;
+        streams[index] = read;
+        if first > start {
+            notes.push(format!(
+                "{} bytes of {} from offset {start} on are no longer kept",
+                first - start,
+                stream.name()
+            ));
+        }
         let end = streams[index].end();
         if asked.offset.is_none() {
             next[index] = end;
@@ -120,13 +128,14 @@ pub(crate) async fn info(client: &Client, exec_id: &str) -> Result<ExecInfo, Fau
     client.exec_info(&ExecParams { exec_id: exec_id.to_owned() }).await.map_err(fault::of)
 }
 
+/// The bytes, and the offset of the first: later than asked if those before are no longer kept.
 async fn read(
     client: &Client,
     exec_id: ExecId,
     stream: Stream,
     offset: u64,
     limit: usize,
-) -> Result<Collected, Fault> {
+) -> Result<(Collected, u64), Fault> {
     let params = OutputParams {
         exec_id: exec_id.to_string(),
         stream,
@@ -140,5 +149,5 @@ async fn read(
         .map_err(|error| Fault::new(Code::InternalError, error.to_string()))?;
     let mut collected = Collected::new(offset, limit);
     collected.push(reply.offset, &bytes);
-    Ok(collected)
+    Ok((collected, reply.offset))
 }

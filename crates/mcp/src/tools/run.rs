@@ -1,12 +1,12 @@
 //! `run`: a command in a living shell, or beside it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use trl_protocol::exec::{Encoding, RunParams};
+use trl_protocol::exec::{CancelParams, Encoding, RunParams};
 use trl_protocol::session::SessionParams;
 use trl_protocol::{Code, ExecId, Fault, Request};
 
@@ -23,8 +23,10 @@ const SOFT_S: f64 = 30.0;
 const BACKGROUND_S: f64 = 1.0;
 /// Of each stream.
 pub(crate) const MAX_OUTPUT: usize = 16_000;
-/// Most of each stream that a call may ask for.
-pub(crate) const MOST_OUTPUT: usize = 1_000_000;
+/// Most of each stream that a call may ask for: a result must fit into one event of a client's.
+pub(crate) const MOST_OUTPUT: usize = 200_000;
+/// How often the command that blocks a session is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
 pub(crate) struct Run;
 
@@ -48,9 +50,15 @@ pub(crate) struct Args {
     /// Text for its stdin
     #[serde(default)]
     stdin: Option<String>,
-    /// Leave stdin open so that `input` can answer it
+    /// Run on a terminal, so that `input` can answer it
     #[serde(default)]
     interactive: bool,
+    /// Width of its terminal. Default 120
+    #[serde(default)]
+    cols: Option<u16>,
+    /// Height of its terminal. Default 40
+    #[serde(default)]
+    rows: Option<u16>,
     /// For this command only
     #[serde(default)]
     cwd: Option<String>,
@@ -60,7 +68,7 @@ pub(crate) struct Args {
     /// Bytes shown of each stream, head and tail. Default 16000
     #[serde(default)]
     max_output: Option<usize>,
-    /// Keep escape sequences in the structured result
+    /// Keep escape sequences
     #[serde(default)]
     ansi: bool,
     /// Let it run on when you disconnect
@@ -121,24 +129,72 @@ async fn hear(args: &Args, place: &Place, call: &Call) -> Result<Heard, Fault> {
     }
     let soft = seconds("wait_s", args.wait_s.unwrap_or(if args.background { BACKGROUND_S } else { SOFT_S }))?;
     let limit = args.max_output.unwrap_or(MAX_OUTPUT).min(MOST_OUTPUT);
+    if args.interactive {
+        guest.size_terminal(place, (args.rows, args.cols)).await?;
+    }
     let params = params(args, place, soft);
-    let stream = guest.client.stream(&params).await.map_err(fault::of)?;
     let until = Until { soft, quiet: None, ends_command: true };
     let bind = (!place.bound && !args.keep).then(|| Arc::clone(guest));
     let streams = [Collected::new(0, limit), Collected::new(0, limit)];
-    follow(&guest.client, stream, streams, until, (&call.teller, &call.ct), |exec_id| bound(&bind, exec_id))
-        .await
+    let own = Mutex::new(None);
+    let heard = async {
+        let stream = guest.client.stream(&params).await.map_err(fault::of)?;
+        let started = |exec_id| {
+            *own.lock().unwrap_or_else(PoisonError::into_inner) = Some(exec_id);
+            bound(&bind, exec_id);
+        };
+        follow(&guest.client, stream, streams, until, (&call.teller, &call.ct), started).await
+    };
+    if args.background {
+        return heard.await;
+    }
+    tokio::select! {
+        heard = heard => heard,
+        blocked = blocked(guest, place, &own) => Err(blocked),
+    }
+}
+
+/// Resolves when this command waits for one that waits for input: nobody will answer that one while
+/// the client waits for this.
+async fn blocked(guest: &Guest, place: &Place, own: &Mutex<Option<ExecId>>) -> Fault {
+    loop {
+        // Most commands are over before the first look.
+        tokio::time::sleep(LOOK_AGAIN).await;
+        let ours = *own.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = guest.running(place.id).await;
+        if ours.is_some() && running == ours {
+            return std::future::pending().await;
+        }
+        let Some((running, ours)) = running.zip(ours) else { continue };
+        let Some(prompt) = guest.asks_for_input(running).await else { continue };
+        let drop_it = CancelParams { session_id: None, exec_id: Some(ours.to_string()), signal: None };
+        if let Err(error) = guest.client.exec_cancel(&drop_it).await {
+            tracing::debug!(%error, "a queued command was not dropped");
+        }
+        return busy_with(place, running, Some(&prompt));
+    }
 }
 
 /// Says what is in the way, and what a model can do about it.
 async fn busy(guest: &Guest, place: &Place, fault: Fault) -> Fault {
     let info = guest.client.session_info(&SessionParams { session_id: place.id.to_string() }).await;
-    let Some(running) = info.ok().and_then(|info| info.running) else { return fault };
+    match info.ok().and_then(|info| info.running) {
+        Some(running) => busy_with(place, running, None),
+        None => fault,
+    }
+}
+
+fn busy_with(place: &Place, running: ExecId, prompt: Option<&str>) -> Fault {
+    let what = match prompt {
+        Some(prompt) => {
+            format!("which waits for input ({prompt:?}), so this command did not run; answer it with input")
+        }
+        None => "so this command did not run; see its output".to_owned(),
+    };
     Fault::new(
         Code::SessionBusy,
         format!(
-            "session {} is busy with {running}, so this command did not run; see its output, cancel it, \
-             or use background=true or another session",
+            "session {} is busy with {running}, {what}, cancel it, or use background=true or another session",
             place.name
         ),
     )
@@ -163,7 +219,8 @@ fn params(args: &Args, place: &Place, soft: Duration) -> RunParams {
         working_dir: args.cwd.clone(),
         max_output_bytes: None,
         tty: (args.interactive && has_terminals()).then_some(true),
-        merge_stderr: None,
+        // As a person would see it: on one terminal, in order.
+        merge_stderr: args.interactive.then_some(true),
         check: false,
         // A busy session is told while the call still has time to tell it.
         wait_s: Some(soft.as_secs_f64() / 2.0),

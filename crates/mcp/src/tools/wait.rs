@@ -40,6 +40,9 @@ pub(crate) struct Args {
 
 impl Args {
     fn until(&self) -> Result<Value, Fault> {
+        if self.http_path.is_some() && self.port.is_none() {
+            return Err(Fault::invalid("`http_path` needs `port`: which port is asked for it?"));
+        }
         match (&self.log, self.port) {
             (Some(_), Some(_)) => Err(Fault::invalid("wait for `log` or for `port`, not for both")),
             (Some(pattern), None) => Ok(json!({ "log": { "pattern": pattern, "regex": self.regex } })),
@@ -128,6 +131,7 @@ mod tests {
             Ok(json!({"port": {"port": 80, "http_path": "/"}}))
         );
         assert!(until(json!({"exec_id": "e", "port": 80, "log": "x"})).is_err());
+        assert!(until(json!({"exec_id": "e", "http_path": "/"})).is_err());
     }
 
     #[test]

@@ -45,6 +45,12 @@ pub struct Screen {
     pub title: String,
     /// A full-screen program has the alternate screen.
     pub alternate: bool,
+    /// The program wants to know where pasted text begins and ends.
+    #[serde(default)]
+    pub bracketed_paste: bool,
+    /// The program wants arrows as `ESC O A` instead of `ESC [ A`.
+    #[serde(default)]
+    pub application_cursor: bool,
     /// The prompt, if the command reads from its terminal and nobody has answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for_input: Option<String>,

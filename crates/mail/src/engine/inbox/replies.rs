@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use trl_protocol::agent::Token;
 use trl_protocol::limits::MAX_SECONDS;
 use trl_protocol::mail::{
-    AwaitParams, AwaitedReply, CheckedReply, Inbox, InboxParams, Message, MessageParams, ReplyParams,
+    AwaitParams, AwaitedReply, CheckParams, CheckedReply, Inbox, InboxParams, Message, ReplyParams,
     SendAndWaitParams, SendParams, Sent, State,
 };
 use trl_protocol::{Fault, mail};
@@ -74,10 +74,11 @@ impl Engine {
 
     pub(crate) async fn check_reply(
         &self,
-        params: MessageParams,
+        params: CheckParams,
         caller: Caller,
     ) -> Result<CheckedReply, MailError> {
-        let (reply, _) = self.look_for_reply(caller, params.as_token, params.message_id).await?;
+        let CheckParams { message_id, peek, as_token } = params;
+        let (reply, _) = self.look_for_reply(caller, as_token, message_id, peek).await?;
         Ok(CheckedReply { reply })
     }
 
@@ -86,12 +87,13 @@ impl Engine {
         caller: Caller,
         token: Option<Token>,
         message_id: String,
+        peek: bool,
     ) -> Result<(Option<Message>, Option<mail::FailReason>), MailError> {
         self.tx(move |tx| {
             let session = tx.caller(caller, token.as_deref())?;
             let sent = tx.sent_message(session.agent_id, &message_id)?;
             let reply = tx.reply_to(session.agent_id, &sent)?;
-            if let Some((mail_id, _)) = &reply {
+            if let Some((mail_id, _)) = reply.as_ref().filter(|_| !peek) {
                 tx.mark_read(*mail_id, &session.uuid)?;
             }
             let failed = if sent.state == State::Failed { sent.reason } else { None };
@@ -106,7 +108,7 @@ impl Engine {
         caller: Caller,
     ) -> Result<AwaitedReply, MailError> {
         let until = deadline(params.timeout_s.unwrap_or(DEFAULT_WAIT_S))?;
-        let AwaitParams { message_id, as_token, .. } = params;
+        let AwaitParams { message_id, as_token, peek, timeout_s: _ } = params;
         let (token, id) = (as_token.clone(), message_id.clone());
         let outbox_id = self
             .tx(move |tx| {
@@ -118,7 +120,8 @@ impl Engine {
         loop {
             let mut rung = std::pin::pin!(bell.notify.notified());
             rung.as_mut().enable();
-            let (reply, failed) = self.look_for_reply(caller, as_token.clone(), message_id.clone()).await?;
+            let (reply, failed) =
+                self.look_for_reply(caller, as_token.clone(), message_id.clone(), peek).await?;
             if reply.is_some() || failed.is_some() {
                 return Ok(AwaitedReply { message_id, reply, timed_out: false, failed });
             }
@@ -133,11 +136,10 @@ impl Engine {
         params: SendAndWaitParams,
         caller: Caller,
     ) -> Result<AwaitedReply, MailError> {
-        let as_token = params.as_token.clone();
-        let (send, timeout_s) = params.split();
-        deadline(timeout_s.unwrap_or(DEFAULT_WAIT_S))?;
+        let (send, awaited) = params.split();
+        deadline(awaited.timeout_s.unwrap_or(DEFAULT_WAIT_S))?;
         let (sent, _) = self.send(send, caller).await?;
-        self.await_reply(AwaitParams { message_id: sent.message_id, timeout_s, as_token }, caller).await
+        self.await_reply(AwaitParams { message_id: sent.message_id, ..awaited }, caller).await
     }
 
     pub(crate) async fn reply(&self, params: ReplyParams, caller: Caller) -> Result<Sent, MailError> {
@@ -146,7 +148,11 @@ impl Engine {
                 let session = tx.caller(caller, params.as_token.as_deref())?;
                 let (mail_id, message) = tx.message_named(session.agent_id, &params.message_id)?;
                 // The auto-responder has no inbox; an answer to it is for its agent.
-                let to_session = message.from_session.filter(|label| !(message.auto && label == "auto"));
+                let answers = message.from_session.clone().filter(|label| !(message.auto && label == "auto"));
+                let to_session = match &params.to {
+                    Some(to) => tx.addressed_sender(session.agent_id, to, &message)?.or(answers),
+                    None => answers,
+                };
                 let send = SendParams {
                     to: message.from_address,
                     text: params.text,

@@ -219,6 +219,9 @@ impl Tx<'_> {
         if !matches!(params.role.as_deref(), None | Some("user" | "agent")) {
             return Err(Fault::invalid("param `role`: `user` or `agent`").into());
         }
+        if params.text.trim().is_empty() {
+            return Err(Fault::invalid("param `text` is empty; there is nothing to send").into());
+        }
         let limit = self.env.config.max_text_bytes;
         if params.text.len() > limit {
             return Err(too_large(params.text.len(), limit).into());
@@ -230,6 +233,24 @@ impl Tx<'_> {
         // Last: only what would be sent counts.
         self.check_rate(session.agent_id, &peer)?;
         Ok(Accepted { peer, to_session, in_reply_to, expires_at })
+    }
+
+    /// The session that `to` names of the agent that wrote a message; anyone else is refused.
+    pub(super) fn addressed_sender(
+        &self,
+        agent_id: i64,
+        to: &str,
+        message: &trl_protocol::mail::Message,
+    ) -> Result<Option<String>, MailError> {
+        let (who, label) = to.split_once('/').map_or((to, None), |(who, label)| (who, Some(label)));
+        if self.peer(agent_id, who)?.address.as_str() != message.from_address {
+            let why = format!(
+                "param `to`: message {} is from {}, not from {:?}; leave `in_reply_to` out to write to someone else",
+                message.message_id, message.from, who
+            );
+            return Err(Fault::invalid(why).into());
+        }
+        Ok(label.map(str::to_owned))
     }
 
     fn lifetime(&self, asked: Option<f64>) -> Result<i64, MailError> {

@@ -78,7 +78,7 @@ fn text(inbox: &Answer, peek: bool) -> String {
     text
 }
 
-fn how_to_acknowledge(messages: &[Message]) -> String {
+pub(super) fn how_to_acknowledge(messages: &[Message]) -> String {
     let ids: Vec<String> = messages.iter().map(|message| format!("{:?}", message.message_id)).collect();
     format!("shown again until answered or acknowledged: inbox(ack=[{}])", ids.join(", "))
 }

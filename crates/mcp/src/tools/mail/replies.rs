@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 use trl_protocol::Fault;
-use trl_protocol::mail::{AwaitParams, AwaitedReply, CheckedReply, MessageParams};
+use trl_protocol::mail::{AwaitParams, AwaitedReply, CheckParams, CheckedReply, Message};
 
+use super::inbox::how_to_acknowledge;
 use crate::letters::framed;
 use crate::toolbox::{Call, Hints, Spec};
 
@@ -33,10 +34,10 @@ impl Spec for CheckReply {
     type Answer = CheckedReply;
 
     async fn call(args: CheckArgs, call: Call) -> Result<(String, CheckedReply), Fault> {
-        let params = MessageParams { message_id: args.message_id, as_token: None };
+        let params = CheckParams { message_id: args.message_id, peek: true, as_token: None };
         let checked: CheckedReply = call.guest.mail("mail.check_reply", params, None).await?;
         let text = match &checked.reply {
-            Some(reply) => framed(std::slice::from_ref(reply)),
+            Some(reply) => shown(reply),
             None => "(no reply yet)".to_owned(),
         };
         Ok((text, checked))
@@ -65,10 +66,23 @@ impl Spec for AwaitReply {
     type Answer = AwaitedReply;
 
     async fn call(args: AwaitArgs, call: Call) -> Result<(String, AwaitedReply), Fault> {
-        let timeout_s = Some(args.timeout_s.unwrap_or(WAIT_S));
-        let params = AwaitParams { message_id: args.message_id, timeout_s, as_token: None };
-        heard(call.guest.mail("mail.await_reply", params, None), &call.ct).await
+        wait_for(&call, args.message_id, args.timeout_s.unwrap_or(WAIT_S)).await
     }
+}
+
+pub(super) async fn wait_for(
+    call: &Call,
+    message_id: String,
+    timeout_s: f64,
+) -> Result<(String, AwaitedReply), Fault> {
+    let params = AwaitParams { message_id, timeout_s: Some(timeout_s), peek: true, as_token: None };
+    heard(call.guest.mail("mail.await_reply", params, None), &call.ct).await
+}
+
+/// As in the inbox: the reply counts as read once the model has named it.
+fn shown(reply: &Message) -> String {
+    let one = std::slice::from_ref(reply);
+    format!("{}\n\n[{}]", framed(one), how_to_acknowledge(one))
 }
 
 pub(super) async fn heard(
@@ -80,7 +94,7 @@ pub(super) async fn heard(
         () = ct.cancelled() => return Err(Fault::internal("cancelled by the client")),
     };
     let text = match (&heard.reply, heard.failed) {
-        (Some(reply), _) => framed(std::slice::from_ref(reply)),
+        (Some(reply), _) => shown(reply),
         (None, Some(reason)) => {
             let reason = serde_json::to_value(reason).unwrap_or_default();
             format!("[{} was not delivered: {}]", heard.message_id, reason.as_str().unwrap_or_default())

@@ -6,6 +6,7 @@ use trl_protocol::Fault;
 use trl_protocol::mail::{AwaitedReply, ReplyParams, SendAndWaitParams, SendParams, Sent};
 
 use super::replies;
+use crate::repeats::Repeat;
 use crate::toolbox::{Call, Hints, Spec};
 
 pub(crate) struct Send;
@@ -38,16 +39,44 @@ impl Spec for Send {
     type Answer = Sent;
 
     async fn call(args: SendArgs, call: Call) -> Result<(String, Sent), Fault> {
-        let params = SendParams {
-            to: args.to,
-            text: args.text.into(),
-            to_session: args.to_session,
-            in_reply_to: args.in_reply_to,
-            ..SendParams::default()
+        let key = Repeat::of(&args);
+        if let Some(sent) = call.guest.repeats.find(&key) {
+            return Ok((again(&sent), sent));
+        }
+        let who = args.agent.as_deref();
+        let to = match (&args.to_session, args.to.contains('/')) {
+            (Some(label), false) => format!("{}/{label}", args.to),
+            _ => args.to.clone(),
         };
-        let sent: Sent = call.guest.mail("mail.send", params, args.agent.as_deref()).await?;
+        let sent: Sent = match args.in_reply_to.filter(|id| !id.is_empty()) {
+            // Refuses an id of no message, and counts the answered one as read.
+            Some(message_id) => {
+                let text = args.text.into();
+                let params = ReplyParams { message_id, text, to: Some(to), ..ReplyParams::default() };
+                call.guest.mail("mail.reply", params, who).await?
+            }
+            None => {
+                let params = SendParams { to, text: args.text.into(), ..SendParams::default() };
+                call.guest.mail("mail.send", params, who).await?
+            }
+        };
+        call.guest.repeats.note(key, &sent);
         Ok((told(&sent), sent))
     }
+}
+
+impl Repeat {
+    fn of(args: &SendArgs) -> Repeat {
+        let SendArgs { to, text, to_session, in_reply_to, agent } = args;
+        Repeat::new(&[Some(to), Some(text), to_session.as_ref(), in_reply_to.as_ref(), agent.as_ref()])
+    }
+}
+
+fn again(sent: &Sent) -> String {
+    format!(
+        "[{} was sent a moment ago with the same text, and is not sent twice; change the text to send another]",
+        sent.message_id
+    )
 }
 
 fn told(sent: &Sent) -> String {
@@ -81,15 +110,23 @@ impl Spec for SendAndWait {
     type Answer = AwaitedReply;
 
     async fn call(args: SendAndWaitArgs, call: Call) -> Result<(String, AwaitedReply), Fault> {
+        let timeout_s = args.timeout_s.unwrap_or(replies::WAIT_S);
+        let key = Repeat::new(&[Some(&args.to), Some(&args.text), args.to_session.as_ref()]);
+        if let Some(message_id) = call.guest.repeats.find_id(&key) {
+            return replies::wait_for(&call, message_id, timeout_s).await;
+        }
         let params = SendAndWaitParams {
             to: args.to,
             text: args.text.into(),
             to_session: args.to_session,
-            timeout_s: Some(args.timeout_s.unwrap_or(replies::WAIT_S)),
+            timeout_s: Some(timeout_s),
+            peek: true,
             ..SendAndWaitParams::default()
         };
         let asked = call.guest.mail("mail.send_and_wait", params, None);
-        replies::heard(asked, &call.ct).await
+        let (text, heard) = replies::heard(asked, &call.ct).await?;
+        call.guest.repeats.note_id(key, &heard.message_id);
+        Ok((text, heard))
     }
 }
 
@@ -117,7 +154,7 @@ impl Spec for AutoReply {
             message_id: args.message_id,
             text: args.text.into(),
             auto: Some(true),
-            as_token: None,
+            ..ReplyParams::default()
         };
         let sent: Sent = call.guest.mail("mail.reply", params, None).await?;
         Ok((told(&sent), sent))

@@ -14,6 +14,13 @@ use crate::session::Session;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+/// Between requests: each is work for the server, and a line in its log.
+const FIRST_PAUSE_OF_REQUESTS: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE_OF_REQUESTS: Duration = Duration::from_secs(2);
+/// How much of an answer is read, so that the server can send it to its end.
+const MOST_OF_ANSWER: usize = 1024 * 1024;
+/// How long the rest of an answer is waited for.
+const REST_OF_ANSWER: Duration = Duration::from_secs(1);
 /// One try: a server that takes connections may take its time to answer the first.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -32,18 +39,28 @@ impl Probe {
 
     async fn opens(&self) -> Matched {
         let mut pause = FIRST_PAUSE;
+        let mut pause_of_requests = FIRST_PAUSE_OF_REQUESTS;
         loop {
-            if let Ok(Some(matched)) = tokio::time::timeout(PATIENCE, self.attempt()).await {
+            let mut asked = false;
+            if let Ok(Some(matched)) = tokio::time::timeout(PATIENCE, self.attempt(&mut asked)).await {
                 return matched;
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            // A port that is closed costs nobody anything; a server that answers is asked seldom.
+            if asked {
+                tokio::time::sleep(pause_of_requests).await;
+                pause_of_requests = (pause_of_requests * 2).min(LONGEST_PAUSE_OF_REQUESTS);
+            } else {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
         }
     }
 
-    async fn attempt(&self) -> Option<Matched> {
+    /// `asked` becomes true if a server was there to be asked.
+    async fn attempt(&self, asked: &mut bool) -> Option<Matched> {
         for address in self.addresses().await {
             let Ok(mut stream) = TcpStream::connect(address).await else { continue };
+            *asked = self.http_path.is_some();
             let host = self.host.clone().unwrap_or_else(|| address.ip().to_string());
             let Some(path) = &self.http_path else {
                 return Some(Matched::Port { port: self.port, host, http_status: None });
@@ -68,7 +85,8 @@ impl Probe {
     }
 }
 
-/// The status of the answer; only its first line is read.
+/// The status of the answer. The rest is read too: a connection that is closed before is reset, which
+/// servers report as an error.
 async fn ask(stream: &mut TcpStream, address: SocketAddr, path: &str) -> Option<u16> {
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: trl\r\nAccept: */*\r\nConnection: close\r\n\r\n"
@@ -76,8 +94,21 @@ async fn ask(stream: &mut TcpStream, address: SocketAddr, path: &str) -> Option<
     stream.write_all(request.as_bytes()).await.ok()?;
     let mut head = Vec::new();
     while head.len() < 12 && stream.read_buf(&mut head).await.ok()? > 0 {}
+    // An answer without an end is left after a moment.
+    let _time_is_up = tokio::time::timeout(REST_OF_ANSWER, drained(stream)).await;
     let line = String::from_utf8_lossy(&head);
     line.strip_prefix("HTTP/1.").and_then(|line| line.get(2..5)).and_then(|status| status.parse().ok())
+}
+
+async fn drained(stream: &mut TcpStream) {
+    let mut piece = [0; 16 * 1024];
+    let mut total = 0;
+    while total < MOST_OF_ANSWER {
+        match stream.read(&mut piece).await {
+            Ok(read @ 1..) => total += read,
+            Ok(0) | Err(_) => return,
+        }
+    }
 }
 
 pub(super) async fn wait(session: &Session, exec: u64, probe: Probe) -> Result<Came, Fault> {

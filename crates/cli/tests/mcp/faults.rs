@@ -1,0 +1,246 @@
+//! Faults that real clients ran into, each as it was met.
+
+#![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use trl_testkit::{Daemon, daemon, trl};
+
+use super::client::{Mcp, text};
+
+/// Words of other interfaces: methods, params and settings that no tool has.
+const FOREIGN: &[&str] = &[
+    "stdin_open",
+    "tty:",
+    "session.",
+    "exec.",
+    "mail.",
+    "agent.use",
+    "param ",
+    "TRL_",
+    "working_dir",
+    "session_id",
+    "details",
+    "limits.",
+];
+
+#[test]
+fn what_goes_wrong_is_told_in_the_words_of_the_tools() {
+    let daemon = Daemon::builder(trl!()).env("TRL_MAX_SESSIONS", "3").start();
+    let mut mcp = Mcp::reader(&daemon, &["--tools", "full"]);
+    mcp.call("use", json!({"agent": "ann", "create": true}));
+    let closed = exec_id(text(&mcp.call("run", json!({"command": "sleep 1000", "wait_s": 0.3}))));
+    mcp.call("run", json!({"command": "true", "session": "second"}));
+    mcp.call("run", json!({"command": "true", "session": "third"}));
+    for (tool, arguments) in [
+        ("input", json!({"exec_id": closed, "text": "x"})),
+        ("screen", json!({"exec_id": closed})),
+        ("run", json!({"command": "true", "wait_s": 0.4})),
+        ("run", json!({"command": "true", "session": "fourth"})),
+        ("run", json!({"command": "true", "session": "second", "cwd": "/no/such"})),
+        ("run", json!({"command": "true", "session": "a b"})),
+        ("run", json!({"command": "true", "session": "s-00000000"})),
+        ("run", json!({"command": "true", "session": "second", "timeout_s": -1})),
+        ("run", json!({"command": "true", "session": "second", "env": {"a=b": "c"}})),
+        ("run", json!({"command": "a\u{0}b", "session": "second"})),
+        ("run", json!({"command": "true", "session": "second", "interactive": true, "rows": 0})),
+        ("end_session", json!({"session": "none"})),
+        ("cancel", json!({"session": "none"})),
+        ("cancel", json!({"exec_id": closed, "signal": "NONE"})),
+        ("output", json!({"exec_id": "e-00000000-1"})),
+        ("output", json!({"exec_id": "x"})),
+        ("wait", json!({"exec_id": closed, "log": ""})),
+        ("wait", json!({"exec_id": closed, "log": "(", "regex": true})),
+        ("wait", json!({"exec_id": closed, "port": 0})),
+        ("wait", json!({"exec_id": closed, "port": 1, "http_path": "no path"})),
+        ("send", json!({"to": "nobody", "text": "x"})),
+        ("send", json!({"to": "ann", "text": "x", "in_reply_to": "msg-none"})),
+        ("send", json!({"to": "ann/a b", "text": "x"})),
+        ("send", json!({"to": "ann", "text": ""})),
+        ("check_reply", json!({"message_id": "msg-none"})),
+        ("auto_reply", json!({"message_id": "msg-none", "text": "x"})),
+        ("use", json!({"agent": "nobody"})),
+        ("use", json!({"agent": "a b", "create": true})),
+    ] {
+        let refused = mcp.result(tool, arguments.clone());
+        assert_eq!(refused["isError"], true, "{tool} {arguments}: {refused}");
+        let told = text(&refused);
+        for word in FOREIGN {
+            assert!(!told.contains(word), "{tool} {arguments}: {told}");
+        }
+    }
+    mcp.call("cancel", json!({"exec_id": closed}));
+}
+
+/// From the words at the end of a result.
+fn exec_id(told: &str) -> String {
+    told.split('"').find(|word| word.starts_with("e-")).unwrap().to_owned()
+}
+
+#[test]
+fn parallel_calls_with_a_new_name_share_one_session() {
+    let daemon = daemon!();
+    let (mut one, mut two) = (Mcp::of(&daemon, &[]), Mcp::of(&daemon, &[]));
+    let call =
+        |n: u32| json!({"name": "run", "arguments": {"command": format!("echo {n}"), "session": "new"}});
+    let asked: Vec<u64> = (0..4).map(|n| one.ask("tools/call", call(n))).collect();
+    let others: Vec<u64> = (4..6).map(|n| two.ask("tools/call", call(n))).collect();
+    let mut answers = std::collections::HashMap::new();
+    while answers.len() < asked.len() {
+        let answer = one.receive();
+        answers.insert(answer["id"].as_u64().unwrap(), answer["result"].clone());
+    }
+    let answers =
+        answers.into_values().chain(others.into_iter().map(|id| two.answer_to(id)["result"].clone()));
+    for answer in answers {
+        assert_ne!(answer["isError"], true, "{answer}");
+    }
+}
+
+#[test]
+fn a_command_that_waits_for_input_blocks_nobody_for_long() {
+    let daemon = daemon!();
+    let mut mcp = Mcp::of(&daemon, &[]);
+    let asks = "printf 'Really? ' >/dev/tty; read -r answer </dev/tty; echo \"said $answer\"";
+    let asked = mcp.fields("run", json!({"command": asks}));
+    assert_eq!(asked["state"], "waiting", "{asked}");
+    let begun = Instant::now();
+    let busy = mcp.result("run", json!({"command": "echo ran >&2", "wait_s": 60}));
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(text(&busy).starts_with("SESSION_BUSY: "), "{busy}");
+    assert!(text(&busy).contains("waits for input (\"Really?\")"), "{busy}");
+    let answered = mcp.fields("input", json!({"exec_id": asked["exec_id"], "text": "yes\n"}));
+    assert_eq!((&answered["stdout"], &answered["state"]), (&json!("said yes\n"), &json!("finished")));
+    // The one that was refused did not run later.
+    let next = mcp.fields("run", json!({"command": "echo next"}));
+    assert_eq!((&next["stdout"], &next["stderr"]), (&json!("next\n"), &json!("")));
+}
+
+#[test]
+fn bytes_that_are_no_longer_kept_are_told() {
+    let daemon = Daemon::builder(trl!()).env("TRL_JOURNAL_BYTES", "65536").start();
+    let mut mcp = Mcp::of(&daemon, &[]);
+    let exec = mcp.fields("run", json!({"command": "seq 1000000", "max_output": 100}))["exec_id"].clone();
+    let first =
+        mcp.call("output", json!({"exec_id": exec, "stream": "stdout", "offset": 1000, "limit": 100}));
+    let fields = &first["structuredContent"];
+    assert!(text(&first).contains("bytes of stdout from offset 1000 on are no longer kept"), "{first}");
+    assert!(fields["stdout_next"].as_u64() > Some(1100), "{fields}");
+}
+
+#[test]
+fn a_terminal_shows_what_goes_to_stderr() {
+    let daemon = daemon!();
+    let mut mcp = Mcp::of(&daemon, &[]);
+    for (command, shown) in [
+        ("bash -c 'read -p \"Name? \" name'", "Name?"),
+        ("bash --norc --noprofile -i", "$"),
+        ("bash -c 'select fruit in apple pear; do break; done'", "2) pear"),
+    ] {
+        let ran = mcp.fields("run", json!({"command": command, "interactive": true, "wait_s": 60}));
+        assert_eq!(ran["state"], "waiting", "{ran}");
+        let screen = mcp.call("screen", json!({"exec_id": ran["exec_id"]}));
+        assert!(text(&screen).contains(shown), "{command}: {}", text(&screen));
+        mcp.call("cancel", json!({"exec_id": ran["exec_id"]}));
+    }
+    let broken = json!({"command": "python3 -c 'raise ValueError(\"broken\")'", "interactive": true});
+    let broken = mcp.fields("run", broken);
+    let screen = mcp.call("screen", json!({"exec_id": broken["exec_id"]}));
+    assert!(text(&screen).contains("ValueError: broken"), "{}", text(&screen));
+}
+
+#[test]
+fn a_line_of_any_length_can_be_typed() {
+    let daemon = daemon!();
+    let mut mcp = Mcp::of(&daemon, &[]);
+    let counts = "stty -echo; echo ready; head -n 1 | wc -c";
+    for field in ["text", "paste"] {
+        let ran = mcp.fields("run", json!({"command": counts, "interactive": true, "wait_s": 2}));
+        mcp.call("wait", json!({"exec_id": ran["exec_id"], "log": "ready"}));
+        let mut typed = json!({"exec_id": ran["exec_id"], "keys": ["enter"], "wait_s": 30});
+        typed[field] = "x".repeat(30_000).into();
+        let answered = mcp.fields("input", typed);
+        assert!(answered["stdout"].as_str().unwrap().contains("30001"), "{field}: {answered}");
+    }
+}
+
+#[test]
+fn terminals_have_the_size_that_is_asked_for() {
+    let daemon = daemon!();
+    let mut mcp = Mcp::of(&daemon, &[]);
+    for (more, size) in [
+        (json!({}), "40 120"),
+        (json!({"rows": 10, "cols": 50}), "10 50"),
+        (json!({"cols": 200}), "40 200"),
+        (json!({"background": true, "wait_s": 10}), "40 120"),
+        (json!({"session": "named"}), "40 120"),
+        (json!({"session": "named", "rows": 12}), "12 120"),
+    ] {
+        let mut arguments = json!({"command": "stty size", "interactive": true});
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let ran = mcp.fields("run", arguments);
+        assert!(ran["stdout"].as_str().unwrap().starts_with(size), "{more}: {ran}");
+    }
+}
+
+#[test]
+fn keys_and_pastes_arrive_as_from_a_person() {
+    let daemon = daemon!();
+    let mut mcp = Mcp::of(&daemon, &[]);
+    let mut typed = |modes: &str, count: usize, arguments: Value| {
+        let command = format!("stty raw -echo; printf '{modes}ready'; head -c {count} | cat -v; stty sane");
+        let ran = mcp.fields("run", json!({"command": command, "interactive": true, "wait_s": 2}));
+        mcp.call("wait", json!({"exec_id": ran["exec_id"], "log": "ready"}));
+        let mut arguments = arguments;
+        arguments["exec_id"] = ran["exec_id"].clone();
+        arguments["wait_s"] = 30.into();
+        mcp.fields("input", arguments)["stdout"].as_str().unwrap().to_owned()
+    };
+    assert!(typed("", 3, json!({"keys": ["shift-tab"]})).contains("^[[Z"));
+    assert!(typed("", 3, json!({"keys": ["alt-x", "ctrl-\\"]})).contains("^[x^\\"));
+    assert!(typed("\\033[?1h", 3, json!({"keys": ["up"]})).contains("^[OA"));
+    assert!(typed("", 3, json!({"keys": ["up"]})).contains("^[[A"));
+    assert!(typed("\\033[?2004h", 15, json!({"paste": "a\nb"})).contains("^[[200~a^Mb^[[201~"));
+    assert!(
+        typed("", 3, json!({"paste": "a\nb"})).contains("a\n")
+            || typed("", 3, json!({"paste": "a b"})).contains("a b")
+    );
+}
+
+#[test]
+fn waiting_for_an_answer_neither_floods_nor_resets() {
+    let daemon = daemon!();
+    let mut mcp = Mcp::of(&daemon, &[]);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/slow_server.py");
+    let serve = format!("exec python3 -u {script} 3");
+    let exec = mcp.fields("run", json!({"command": serve, "background": true}))["exec_id"].clone();
+    let up = mcp.call("wait", json!({"exec_id": exec, "log": "port \\d+", "regex": true, "timeout_s": 60}));
+    let port: u16 =
+        text(&up).split("found \"port ").nth(1).unwrap().split('"').next().unwrap().parse().unwrap();
+    assert_eq!(mcp.refused("wait", json!({"exec_id": exec, "http_path": "/"})), "INVALID_PARAMS");
+    let begun = Instant::now();
+    let ready = mcp.call("wait", json!({"exec_id": exec, "port": port, "http_path": "/", "timeout_s": 60}));
+    assert!(text(&ready).contains("HTTP status 200"), "{}", text(&ready));
+    let all = mcp.fields("output", json!({"exec_id": exec, "offset": 0}));
+    let said = all["stdout"].as_str().unwrap();
+    let asked = said.matches("GET /").count();
+    assert!(asked >= 2 && asked as f64 <= 6.0 + begun.elapsed().as_secs_f64(), "{asked} requests: {said}");
+    assert!(!said.contains("reset"), "{said}");
+    mcp.call("cancel", json!({"exec_id": exec}));
+}
+
+#[test]
+fn cancel_comes_back_when_the_command_has_ended() {
+    let daemon = daemon!();
+    let mut mcp = Mcp::of(&daemon, &[]);
+    // It takes a moment to end, and ignores the first signal.
+    let slow = "trap '' INT; trap 'sleep 0.3; exit 7' TERM; while :; do sleep 0.1; done";
+    let command = format!("bash -c {slow:?}");
+    let exec = mcp.fields("run", json!({"command": command, "wait_s": 0.5}))["exec_id"].clone();
+    let cancelled = mcp.call("cancel", json!({}));
+    assert_eq!(cancelled["structuredContent"]["state"], "finished", "{cancelled}");
+    assert!(text(&cancelled).contains("ended: exit code"), "{cancelled}");
+    assert_eq!(mcp.fields("output", json!({"exec_id": exec}))["state"], "finished");
+    assert_eq!(mcp.fields("run", json!({"command": "echo free", "wait_s": 1}))["stdout"], "free\n");
+}
