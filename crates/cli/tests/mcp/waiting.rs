@@ -64,7 +64,7 @@ fn screen_shows_what_a_person_would_see() {
     assert_ne!(first["state"], "finished", "{first}");
     let top = mcp.call("screen", json!({"exec_id": exec}));
     assert_eq!(top["structuredContent"]["lines"][0], "1");
-    assert!(text(&top).contains("×24 screen, cursor at line 24"), "{}", text(&top));
+    assert!(text(&top).contains("×40 screen, cursor at line 40"), "{}", text(&top));
     mcp.call("input", json!({"exec_id": exec, "text": "G"}));
     mcp.call("wait", json!({"exec_id": exec, "log": "(END)"}));
     let bottom = mcp.call("screen", json!({"exec_id": exec}));

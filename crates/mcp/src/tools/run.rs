@@ -148,15 +148,21 @@ async fn hear(args: &Args, place: &Place, call: &Call) -> Result<Heard, Fault> {
     if args.background {
         return heard.await;
     }
-    tokio::select! {
-        heard = heard => heard,
-        blocked = blocked(guest, place, &own) => Err(blocked),
+    let (running, prompt) = tokio::select! {
+        heard = heard => return heard,
+        blocked = blocked(guest, place, &own) => blocked,
+    };
+    let ours = own.into_inner().unwrap_or_else(PoisonError::into_inner).map(|exec_id| exec_id.to_string());
+    let drop_it = CancelParams { session_id: None, exec_id: ours, signal: None };
+    if let Err(error) = guest.client.exec_cancel(&drop_it).await {
+        tracing::debug!(%error, "a queued command was not dropped");
     }
+    Err(busy_with(place, running, Some(&prompt)))
 }
 
 /// Resolves when this command waits for one that waits for input: nobody will answer that one while
 /// the client waits for this.
-async fn blocked(guest: &Guest, place: &Place, own: &Mutex<Option<ExecId>>) -> Fault {
+async fn blocked(guest: &Guest, place: &Place, own: &Mutex<Option<ExecId>>) -> (ExecId, String) {
     loop {
         // Most commands are over before the first look.
         tokio::time::sleep(LOOK_AGAIN).await;
@@ -165,13 +171,10 @@ async fn blocked(guest: &Guest, place: &Place, own: &Mutex<Option<ExecId>>) -> F
         if ours.is_some() && running == ours {
             return std::future::pending().await;
         }
-        let Some((running, ours)) = running.zip(ours) else { continue };
-        let Some(prompt) = guest.asks_for_input(running).await else { continue };
-        let drop_it = CancelParams { session_id: None, exec_id: Some(ours.to_string()), signal: None };
-        if let Err(error) = guest.client.exec_cancel(&drop_it).await {
-            tracing::debug!(%error, "a queued command was not dropped");
+        let Some((running, _)) = running.zip(ours) else { continue };
+        if let Some(prompt) = guest.asks_for_input(running).await {
+            return (running, prompt);
         }
-        return busy_with(place, running, Some(&prompt));
     }
 }
 
