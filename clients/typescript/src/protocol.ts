@@ -369,6 +369,10 @@ export interface ExecRunReply {
 export interface ExecScreenReply {
   /** A full-screen program has the alternate screen. */
   readonly alternate: boolean;
+  /** The program wants arrows as `ESC O A` instead of `ESC [ A`. */
+  readonly application_cursor: boolean;
+  /** The program wants to know where pasted text begins and ends. */
+  readonly bracketed_paste: boolean;
   readonly cols: number;
   readonly cursor: Cursor;
   readonly exec_id: ExecId;
@@ -1177,14 +1181,17 @@ export interface MailAwaitReplyParams {
   /** The token of `agent.use`, on a connection that is not bound. */
   readonly as?: Token | null;
   readonly message_id: string;
+  /** The reply does not count as read by this. */
+  readonly peek?: boolean;
   readonly timeout_s?: number | null;
 }
 
-/** Params of requests that name one message. */
 export interface MailCheckReplyParams {
   /** The token of `agent.use`, on a connection that is not bound. */
   readonly as?: Token | null;
   readonly message_id: string;
+  /** The reply does not count as read by this. */
+  readonly peek?: boolean;
 }
 
 /** Params of requests that need only to know who asks. */
@@ -1218,6 +1225,8 @@ export interface MailReplyParams {
   /** A message of the caller's inbox. */
   readonly message_id: string;
   readonly text: string;
+  /** Must be who wrote the message; `name/label` is one session of it. */
+  readonly to?: string | null;
 }
 
 export interface MailResetParams {
@@ -1251,6 +1260,8 @@ export interface MailSendAndWaitParams {
   readonly auto?: boolean | null;
   readonly expires_s?: number | null;
   readonly in_reply_to?: string | null;
+  /** The reply does not count as read by this. */
+  readonly peek?: boolean;
   /** `user` or `agent`. */
   readonly role?: string | null;
   /** The caller's own id: the same one again is the same message. 1 to 64 of A-Z a-z 0-9 . _ : - */

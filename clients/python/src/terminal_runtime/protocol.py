@@ -755,6 +755,10 @@ class ExecScreenReply(Shown):
 
     #: A full-screen program has the alternate screen.
     alternate: bool
+    #: The program wants arrows as `ESC O A` instead of `ESC [ A`.
+    application_cursor: bool
+    #: The program wants to know where pasted text begins and ends.
+    bracketed_paste: bool
     cols: int
     cursor: Cursor
     exec_id: str
@@ -769,6 +773,8 @@ class ExecScreenReply(Shown):
     def decode(cls, data: dict[str, Any]) -> Self:
         return cls(
             alternate=data["alternate"],
+            application_cursor=data["application_cursor"],
+            bracketed_paste=data["bracketed_paste"],
             cols=data["cols"],
             cursor=Cursor.decode(data["cursor"]),
             exec_id=data["exec_id"],

@@ -182,7 +182,7 @@ async fn blocked(guest: &Guest, place: &Place, own: &Mutex<Option<ExecId>>) -> (
 async fn busy(guest: &Guest, place: &Place, fault: Fault) -> Fault {
     let info = guest.client.session_info(&SessionParams { session_id: place.id.to_string() }).await;
     match info.ok().and_then(|info| info.running) {
-        Some(running) => busy_with(place, running, None),
+        Some(running) => busy_with(place, running, guest.asks_for_input(running).await.as_deref()),
         None => fault,
     }
 }

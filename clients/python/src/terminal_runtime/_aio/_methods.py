@@ -634,6 +634,7 @@ class AsyncMethods:
         *,
         message_id: str,
         as_: str | None = None,
+        peek: bool | None = None,
         timeout_s: float | None = None,
     ) -> MailAwaitReplyReply:
         """`mail.await_reply`: Waits for the reply to a message."""
@@ -641,6 +642,7 @@ class AsyncMethods:
             {
                 "message_id": message_id,
                 "as": as_,
+                "peek": peek,
                 "timeout_s": timeout_s,
             }
         )
@@ -651,12 +653,14 @@ class AsyncMethods:
         *,
         message_id: str,
         as_: str | None = None,
+        peek: bool | None = None,
     ) -> MailCheckReplyReply:
         """`mail.check_reply`: Returns the reply to a message if there is one."""
         params = _given(
             {
                 "message_id": message_id,
                 "as": as_,
+                "peek": peek,
             }
         )
         return await self._request("mail.check_reply", params, MailCheckReplyReply)
@@ -715,6 +719,7 @@ class AsyncMethods:
         text: str,
         as_: str | None = None,
         auto: bool | None = None,
+        to: str | None = None,
     ) -> MailReplyReply:
         """`mail.reply`: Replies to a message."""
         params = _given(
@@ -723,6 +728,7 @@ class AsyncMethods:
                 "text": text,
                 "as": as_,
                 "auto": auto,
+                "to": to,
             }
         )
         return await self._request("mail.reply", params, MailReplyReply)
@@ -780,6 +786,7 @@ class AsyncMethods:
         auto: bool | None = None,
         expires_s: float | None = None,
         in_reply_to: str | None = None,
+        peek: bool | None = None,
         role: str | None = None,
         send_id: str | None = None,
         timeout_s: float | None = None,
@@ -794,6 +801,7 @@ class AsyncMethods:
                 "auto": auto,
                 "expires_s": expires_s,
                 "in_reply_to": in_reply_to,
+                "peek": peek,
                 "role": role,
                 "send_id": send_id,
                 "timeout_s": timeout_s,

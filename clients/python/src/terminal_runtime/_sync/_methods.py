@@ -635,6 +635,7 @@ class Methods:
         *,
         message_id: str,
         as_: str | None = None,
+        peek: bool | None = None,
         timeout_s: float | None = None,
     ) -> MailAwaitReplyReply:
         """`mail.await_reply`: Waits for the reply to a message."""
@@ -642,6 +643,7 @@ class Methods:
             {
                 "message_id": message_id,
                 "as": as_,
+                "peek": peek,
                 "timeout_s": timeout_s,
             }
         )
@@ -652,12 +654,14 @@ class Methods:
         *,
         message_id: str,
         as_: str | None = None,
+        peek: bool | None = None,
     ) -> MailCheckReplyReply:
         """`mail.check_reply`: Returns the reply to a message if there is one."""
         params = _given(
             {
                 "message_id": message_id,
                 "as": as_,
+                "peek": peek,
             }
         )
         return self._request("mail.check_reply", params, MailCheckReplyReply)
@@ -716,6 +720,7 @@ class Methods:
         text: str,
         as_: str | None = None,
         auto: bool | None = None,
+        to: str | None = None,
     ) -> MailReplyReply:
         """`mail.reply`: Replies to a message."""
         params = _given(
@@ -724,6 +729,7 @@ class Methods:
                 "text": text,
                 "as": as_,
                 "auto": auto,
+                "to": to,
             }
         )
         return self._request("mail.reply", params, MailReplyReply)
@@ -781,6 +787,7 @@ class Methods:
         auto: bool | None = None,
         expires_s: float | None = None,
         in_reply_to: str | None = None,
+        peek: bool | None = None,
         role: str | None = None,
         send_id: str | None = None,
         timeout_s: float | None = None,
@@ -795,6 +802,7 @@ class Methods:
                 "auto": auto,
                 "expires_s": expires_s,
                 "in_reply_to": in_reply_to,
+                "peek": peek,
                 "role": role,
                 "send_id": send_id,
                 "timeout_s": timeout_s,
