@@ -188,6 +188,8 @@ mod tests {
         assert!(!text.contains('\u{1b}'));
     }
 
+    type SetField = fn(&mut Message, String);
+
     /// Values that try to end the frame, to begin another message, or to hide what they say.
     fn hostile() -> Vec<String> {
         let breaks = [
@@ -216,7 +218,7 @@ mod tests {
 
     #[test]
     fn no_field_of_a_message_can_leave_the_frame() {
-        let set: [(&str, fn(&mut Message, String)); 7] = [
+        let set: [(&str, SetField); 7] = [
             ("message_id", |message, value| message.message_id = value),
             ("from", |message, value| message.from = value),
             ("from_address", |message, value| message.from_address = value),
