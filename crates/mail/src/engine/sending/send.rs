@@ -236,7 +236,7 @@ impl Tx<'_> {
     }
 
     /// The session that `to` names of the agent that wrote a message; anyone else is refused.
-    pub(super) fn addressed_sender(
+    pub(crate) fn addressed_sender(
         &self,
         agent_id: i64,
         to: &str,
