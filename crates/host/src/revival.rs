@@ -116,6 +116,8 @@ fn finished(kept: KeptExec, cwd: &str) -> Exec {
         notes: Vec::new(),
         had_to_wait: false,
         retried: false,
+        messages: None,
+        held_until: None,
         writes: VecDeque::new(),
         terminal: Vec::new(),
         waiting: None,

@@ -10,6 +10,7 @@ mod output;
 mod ps_wait;
 mod races;
 mod repeated_runs;
+mod shell_messages;
 mod sizes_and_bytes;
 mod stdin;
 mod streaming;

@@ -12,6 +12,7 @@ use trl_protocol::wire::RunSpec;
 use crate::awaited::Awaited;
 use crate::driver::{Step, Stop, Why};
 use crate::shell::MemFile;
+use crate::shell::messages::MessageFilter;
 use crate::strays::Seen;
 use crate::terminal::{NextLook, Tty};
 use crate::tree::Process;
@@ -44,6 +45,10 @@ pub(crate) struct Exec {
     pub(crate) had_to_wait: bool,
     /// The first shell could not run it.
     pub(crate) retried: bool,
+    /// Takes out what the shell itself writes to its stderr.
+    pub(crate) messages: Option<Box<MessageFilter>>,
+    /// When a line of its stderr that is not whole is passed on as it is.
+    pub(crate) held_until: Option<Instant>,
     /// Ids of writes that were applied, newest last.
     pub(crate) writes: VecDeque<String>,
     /// The last that it wrote to its controlling terminal.

@@ -155,9 +155,10 @@ impl Host {
             Phase::Running(running) => {
                 let background =
                     running.background.as_ref().and_then(|background| background.next_deadline());
-                [background, exec.next_look.map(|look| look.at)].into_iter().flatten().min()
+                let look = exec.next_look.map(|look| look.at);
+                [background, look, exec.held_until].into_iter().flatten().min()
             }
-            Phase::Finished { .. } => None,
+            Phase::Finished { .. } => exec.held_until,
         });
         let session = [self.driver.next_deadline(), self.shutdown.next_deadline(), self.idle_deadline()];
         execs.chain(session.into_iter().flatten()).min()
@@ -169,6 +170,7 @@ impl Host {
         self.continue_background_stops(now);
         self.drive(Event::Time);
         self.look_at_quiet_commands(now);
+        self.release_held(now);
         if self.shutdown.next_deadline().is_some_and(|at| at <= now) {
             self.kill_everything();
         }

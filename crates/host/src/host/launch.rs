@@ -12,7 +12,8 @@ use crate::activity::timestamp;
 use crate::commands::{Background, Input, Output, Requester};
 use crate::driver::{Event, Launched, Next};
 use crate::shell::dialect::Launch;
-use crate::shell::{path_of, text};
+use crate::shell::messages::{MessageFilter, Wording};
+use crate::shell::{path_of, plain, text};
 use crate::terminal;
 
 impl Host {
@@ -130,6 +131,14 @@ impl Host {
             exec.outputs[0] = None;
             exec.outputs[1].take_if(|_| exec.spec.merge_stderr);
         }
+        // On a terminal people expect to be told about their jobs.
+        exec.messages = shell.dialect.wording().map(|wording| {
+            let starts_jobs = plain::may_start_jobs(&exec.spec.command, self.state.snapshot());
+            // A function that starts jobs may be called by any name where functions cannot be listed.
+            shell.has_started_jobs |= starts_jobs && wording == Wording::Dash;
+            let notices = !exec.spec.tty && (shell.may_have_jobs || shell.has_started_jobs || starts_jobs);
+            Box::new(MessageFilter::new(wording, &self.spec.shell, &held.path(), notices))
+        });
         exec.text = Some(held);
         if exec.had_to_wait {
             // On disk before the shell has the line: a command that may have run is never taken for

@@ -146,6 +146,8 @@ impl Host {
                 repeated: Vec::new(),
                 notes: Vec::new(),
                 retried: false,
+                messages: None,
+                held_until: None,
                 writes: VecDeque::new(),
                 terminal: Vec::new(),
                 waiting: None,

@@ -26,6 +26,9 @@ impl Host {
             Some(_) => None,
             None => Some(Snapshot::of_env(&self.spec.env)),
         };
+        if shell.dialect.wording().is_some() {
+            shell.may_have_jobs = !trl_sys::process::children(shell.raw_pid()).is_empty();
+        }
         let is_large = memory_of(shell.pid) > careful::FROM_BYTES;
         let script = shell.dialect.settle_script(&Settle {
             history: unrecorded

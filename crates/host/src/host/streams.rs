@@ -2,14 +2,17 @@
 //! writes to stdin.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use trl_protocol::exec::Stream;
 
 use super::Host;
-use crate::commands::Input;
+use crate::commands::{Exec, Input};
 
 /// As much as a pipe ever holds.
 const PIPE_BYTES: usize = 1024 * 1024;
+/// How long a line of stderr is held that may become a message of the shell's.
+const LONGEST_HOLD: Duration = Duration::from_millis(20);
 /// More reads than the kernel's buffers of a terminal can fill.
 const READS_AT_END: usize = 256;
 
@@ -30,14 +33,48 @@ impl Host {
     }
 
     fn close_output(&mut self, number: u64, stream: Stream) {
+        self.release_held_of(number);
         if let Some(exec) = self.commands.get_mut(number) {
             exec.outputs[stream.index()] = None;
         }
         self.prune();
     }
 
-    /// Keeps what a command wrote, and shows it to whoever looks.
+    /// Takes what came out of a command's pipe or terminal, without what the shell itself wrote.
     fn take_output(&mut self, number: u64, stream: Stream, bytes: &[u8]) {
+        let exec = self.commands.get_mut(number).filter(|_| stream == Stream::Stderr);
+        let Some((filter, held_until)) =
+            exec.and_then(|exec| Some((exec.messages.as_mut()?, &mut exec.held_until)))
+        else {
+            return self.keep_output(number, stream, bytes);
+        };
+        let own = filter.pass(bytes);
+        *held_until = filter.is_holding().then(|| Instant::now() + LONGEST_HOLD);
+        if !own.is_empty() {
+            self.keep_output(number, stream, &own);
+        }
+    }
+
+    /// Passes on lines of stderr that are not whole and have been held for long enough.
+    pub(super) fn release_held(&mut self, now: Instant) {
+        let due = |exec: &&Exec| exec.held_until.is_some_and(|at| at <= now);
+        let numbers: Vec<u64> = self.commands.active().filter(due).map(|exec| exec.number).collect();
+        for number in numbers {
+            self.release_held_of(number);
+        }
+    }
+
+    fn release_held_of(&mut self, number: u64) {
+        let Some(exec) = self.commands.get_mut(number) else { return };
+        exec.held_until = None;
+        let held = exec.messages.as_mut().map(|filter| filter.flush()).unwrap_or_default();
+        if !held.is_empty() {
+            self.keep_output(number, Stream::Stderr, &held);
+        }
+    }
+
+    /// Keeps what a command wrote, and shows it to whoever looks.
+    fn keep_output(&mut self, number: u64, stream: Stream, bytes: &[u8]) {
         if stream == Stream::Stdout && self.commands.get(number).is_some_and(|exec| exec.tty.is_some()) {
             self.draw(number, bytes);
         }
@@ -86,6 +123,7 @@ impl Host {
                 }
             }
         }
+        self.release_held_of(number);
     }
 
     // The shell's terminal.

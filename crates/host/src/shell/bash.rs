@@ -11,6 +11,7 @@ use super::dialect::{
     Dialect, END_OF_COVERED, Launch, SAVED_PROMPT, SEPARATOR, Settle, is_plain_name, is_special,
     split_covered,
 };
+use super::messages::Wording;
 use super::quote::{ansi, single};
 use super::snapshot::{Entries, Snapshot, Traps, split_entries, split_functions};
 
@@ -140,6 +141,10 @@ impl Dialect for Bash {
             }
             _ => self.guard(entry),
         }
+    }
+
+    fn wording(&self) -> Option<Wording> {
+        Some(Wording::Bash)
     }
 
     fn may_hide_syntax_error(&self) -> bool {

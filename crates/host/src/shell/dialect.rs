@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trl_protocol::wire;
 
+use super::messages::Wording;
 use super::snapshot::Snapshot;
 
 /// Where the shell finds the streams and texts that the host holds open.
@@ -70,6 +71,10 @@ pub trait Dialect: std::fmt::Debug {
     fn is_fixed(&self, name: &str) -> bool {
         let _ = name;
         false
+    }
+    /// How the shell words what it writes to a command's stderr itself; None if it does not.
+    fn wording(&self) -> Option<Wording> {
+        None
     }
     /// True if a status may be stale because the text did not parse; only then is it checked.
     fn may_hide_syntax_error(&self) -> bool;

@@ -9,6 +9,7 @@ mod bash;
 pub mod careful;
 pub mod control;
 pub mod dialect;
+pub mod messages;
 pub mod plain;
 pub mod prompt;
 pub mod quote;
@@ -49,6 +50,10 @@ pub struct Shell {
     heard: Vec<u8>,
     /// The count in its last prompt.
     count: Option<String>,
+    /// It may have background jobs, whose end it tells.
+    pub(crate) may_have_jobs: bool,
+    /// A text that may start jobs was run, in a shell that cannot list its functions.
+    pub(crate) has_started_jobs: bool,
     /// The state that it prints now.
     pub(crate) state_print: Option<StatePrint>,
     /// The script that it reads now.
@@ -102,6 +107,9 @@ impl Shell {
             nonce: nonce()?,
             heard: Vec::new(),
             count: None,
+            // A start-up file may have started some.
+            may_have_jobs: spec.rc,
+            has_started_jobs: false,
             state_print: None,
             script: None,
             stray_watch: None,

@@ -169,6 +169,29 @@ pub fn has_hooks(state: &Snapshot) -> bool {
         || state.aliases.values().any(|alias| alias.starts_with("alias -g") || alias.starts_with("alias -s"))
 }
 
+/// Whether the text may start a background job in the shell, itself or through a function, an
+/// alias or a file.
+pub fn may_start_jobs(text: &str, state: &Snapshot) -> bool {
+    let word = |text: &str, name: &str| {
+        text.split(|c: char| !(c.is_alphanumeric() || "_.-".contains(c))).any(|w| w == name)
+    };
+    let reads_more = [".", "source", "eval", "coproc", "bg", "trap"].iter().any(|name| word(text, name));
+    let defined = state.functions.iter().chain(&state.aliases);
+    let mut with_jobs = defined.filter(|(_, body)| has_async(body) || body.contains("coproc"));
+    reads_more || has_async(text) || with_jobs.any(|(name, _)| word(text, name))
+}
+
+/// An `&` that is not part of `&&`, `>&`, `<&` or `&>`.
+fn has_async(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let at = |index: Option<usize>| index.and_then(|index| bytes.get(index)).copied().unwrap_or(b' ');
+    (0..bytes.len()).any(|index| {
+        bytes[index] == b'&'
+            && !b"&<>".contains(&at(index.checked_sub(1)))
+            && !b"&>".contains(&at(index.checked_add(1)))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,6 +255,19 @@ mod tests {
         for text in texts {
             assert!(!leaves_state_alone(text, &state("f", "q")), "{text}");
         }
+    }
+
+    #[test]
+    fn jobs_are_started_by_an_ampersand_or_what_has_one() {
+        let mut state = state("f", "q");
+        for text in ["a &", "(a; b) & c", "a&\nb", ". ./x", "eval \"$x\"", "coproc a"] {
+            assert!(may_start_jobs(text, &state), "{text}");
+        }
+        for text in ["a && b", "a >&2", "a 2>&1", "a &>x", "a <&3", "f", "wait", "ls -l .."] {
+            assert!(!may_start_jobs(text, &state), "{text}");
+        }
+        state.functions.insert("f".to_owned(), "f () { a & }".to_owned());
+        assert!(may_start_jobs("f", &state) && !may_start_jobs("ff", &state));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::dialect::{Dialect, Launch, SAVED_PROMPT, SEPARATOR, Settle, is_plain_name, is_special};
+use super::messages::Wording;
 use super::quote::single;
 use super::snapshot::{Snapshot, Traps, split_entries};
 
@@ -120,6 +121,10 @@ impl Dialect for Sh {
 
     fn background_arguments(&self) -> &'static [&'static str] {
         &["-c"]
+    }
+
+    fn wording(&self) -> Option<Wording> {
+        Some(Wording::Dash)
     }
 
     fn may_hide_syntax_error(&self) -> bool {

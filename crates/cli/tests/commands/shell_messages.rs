@@ -1,0 +1,47 @@
+//! What the shell itself writes is not taken for a command's output.
+
+use trl_testkit::{Shell, daemon, in_each_shell};
+
+fn the_end_of_a_job_is_in_nobodys_output(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    session.run("(sleep .1; echo x) & echo first").exits(0);
+    session.run("sleep .4").exits(0).prints("", "");
+    session.run("sleep .1 & sleep .3; wait").exits(0).prints("", "");
+    session.run("for i in 1 2; do sleep .05; done & wait; echo end >&2").exits(0).prints("", "end\n");
+    session.run("start() { sleep .05 & }; start; sleep .2").exits(0).prints("", "");
+    session.run("start; sleep .2").exits(0).prints("", "");
+    // Jobs are still there to be listed and waited for.
+    session
+        .run("sleep .2 & jobs >/dev/null && wait $! && wait %1 2>/dev/null; echo done")
+        .exits(0)
+        .prints("done\n", "");
+    session.run("sleep 30 &").exits(0);
+    let listed = session.run("jobs; kill $!");
+    assert!(listed.exit_code == Some(0) && listed.stdout.contains("sleep 30"), "{listed:?}");
+}
+
+fn what_a_command_writes_stays_whatever_it_looks_like(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    for text in ["[1]+  Done                    x", "[1] + Done                       x", "[1] 4242"] {
+        session.run(&format!("echo '{text}' >&2")).exits(0).prints("", &format!("{text}\n"));
+    }
+    // A line without an end is not kept back.
+    session.run("printf '[1]' >&2").exits(0).prints("", "[1]");
+}
+
+fn a_complaint_does_not_name_the_engines_file(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    for text in ["nosuchcommand", "if true; )", "echo \"open", "f() { nosuchother; }; f", "\n\nnosuchthird"] {
+        let ran = session.run(text);
+        assert!(!ran.stderr.is_empty() && !ran.stderr.contains("/proc/"), "{text:?}: {ran:?}");
+    }
+}
+
+in_each_shell!(
+    the_end_of_a_job_is_in_nobodys_output,
+    what_a_command_writes_stays_whatever_it_looks_like,
+    a_complaint_does_not_name_the_engines_file,
+);
