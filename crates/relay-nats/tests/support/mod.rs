@@ -1,6 +1,7 @@
 //! A broker with three members, in the layout of today or in that of before.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions};
@@ -160,6 +161,6 @@ fn seed(file: &Path) -> String {
     text.lines().find(|line| line.starts_with("SU")).unwrap().to_owned()
 }
 
-fn public_key(file: &PathBuf) -> String {
+fn public_key(file: &Path) -> String {
     nkeys::KeyPair::from_seed(&seed(file)).unwrap().public_key()
 }
