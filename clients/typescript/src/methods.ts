@@ -64,6 +64,22 @@ import type {
   ExecWaitReply,
   ExecWriteParams,
   ExecWriteReply,
+  FileEditParams,
+  FileEditReply,
+  FileEntry,
+  FileListParams,
+  FileListReply,
+  FileMakeDirParams,
+  FileMakeDirReply,
+  FileMoveParams,
+  FileMoveReply,
+  FileReadParams,
+  FileReadReply,
+  FileRemoveParams,
+  FileRemoveReply,
+  FileStatParams,
+  FileWriteParams,
+  FileWriteReply,
   MailAutorespondParams,
   MailAutorespondReply,
   MailAwaitReplyParams,
@@ -268,6 +284,46 @@ export abstract class Methods {
   /** `exec.write`: Writes to the stdin of a running command. */
   execWrite(params: ExecWriteParams, options?: CallOptions): Promise<ExecWriteReply> {
     return this.request("exec.write", params, options);
+  }
+
+  /** `file.edit`: Replaces a text in a file. */
+  fileEdit(params: FileEditParams, options?: CallOptions): Promise<FileEditReply> {
+    return this.request("file.edit", params, options);
+  }
+
+  /** `file.list`: Lists a directory. */
+  fileList(params: FileListParams, options?: CallOptions): Promise<FileListReply> {
+    return this.request("file.list", params, options);
+  }
+
+  /** `file.make_dir`: Makes a directory. */
+  fileMakeDir(params: FileMakeDirParams, options?: CallOptions): Promise<FileMakeDirReply> {
+    return this.request("file.make_dir", params, options);
+  }
+
+  /** `file.move`: Renames a file or directory. */
+  fileMove(params: FileMoveParams, options?: CallOptions): Promise<FileMoveReply> {
+    return this.request("file.move", params, options);
+  }
+
+  /** `file.read`: Reads a part of a file, as the session sees it. */
+  fileRead(params: FileReadParams, options?: CallOptions): Promise<FileReadReply> {
+    return this.request("file.read", params, options);
+  }
+
+  /** `file.remove`: Removes a file or directory. */
+  fileRemove(params: FileRemoveParams, options?: CallOptions): Promise<FileRemoveReply> {
+    return this.request("file.remove", params, options);
+  }
+
+  /** `file.stat`: Describes one file, directory or symbolic link. */
+  fileStat(params: FileStatParams, options?: CallOptions): Promise<FileEntry> {
+    return this.request("file.stat", params, options);
+  }
+
+  /** `file.write`: Writes a file as a whole, or adds to its end. */
+  fileWrite(params: FileWriteParams, options?: CallOptions): Promise<FileWriteReply> {
+    return this.request("file.write", params, options);
   }
 
   /** `mail.autorespond`: Switches the automatic responder, or tells its state. */

@@ -31,6 +31,14 @@ export const METHODS = [
   "exec.stream",
   "exec.wait",
   "exec.write",
+  "file.edit",
+  "file.list",
+  "file.make_dir",
+  "file.move",
+  "file.read",
+  "file.remove",
+  "file.stat",
+  "file.write",
   "mail.autorespond",
   "mail.await_reply",
   "mail.check_reply",
@@ -68,6 +76,10 @@ export const CODES = [
   "COMMAND_TIMEOUT",
   "CONTACT_REQUIRED",
   "EXEC_NOT_FOUND",
+  "FILE_CONFLICT",
+  "FILE_DENIED",
+  "FILE_EXISTS",
+  "FILE_NOT_FOUND",
   "INTERNAL_ERROR",
   "INVALID_PARAMS",
   "ISOLATION_UNAVAILABLE",
@@ -78,6 +90,8 @@ export const CODES = [
   "PARSE_ERROR",
   "PAYLOAD_TOO_LARGE",
   "RESOURCE_PRESSURE",
+  "RUNTIME_NOT_FOUND",
+  "RUNTIME_UNAVAILABLE",
   "SESSION_BUSY",
   "SESSION_LIMIT_EXCEEDED",
   "SESSION_NOT_FOUND",
@@ -103,6 +117,9 @@ export const REPEATABLE: ReadonlySet<string> = new Set<string>([
   "exec.resize",
   "exec.screen",
   "exec.wait",
+  "file.list",
+  "file.read",
+  "file.stat",
   "mail.dead_letters",
   "mail.held",
   "mail.status",
@@ -145,6 +162,8 @@ export interface AgentListReply {
   readonly agents: readonly AgentRow[];
 }
 
+export type AgentMode = "daemon" | "self";
+
 export interface AgentReleaseReply {
   readonly label: string;
 }
@@ -164,7 +183,7 @@ export interface AgentUseReply {
   readonly agent: string;
   readonly label: string;
   readonly live_sessions: readonly string[];
-  readonly mode: Mode;
+  readonly mode: AgentMode;
   /** Why this label was granted. */
   readonly reason?: string | null;
   readonly requested?: string | null;
@@ -177,7 +196,7 @@ export interface AgentWhoamiReply {
   readonly agent: string;
   readonly label: string;
   readonly live_sessions: readonly string[];
-  readonly mode: Mode;
+  readonly mode: AgentMode;
 }
 
 /** What answers: a program and its arguments, or a line for `/bin/sh`. */
@@ -461,6 +480,72 @@ export type Exit = boolean | NoParams;
 
 export type FailReason = "unknown_recipient" | "not_contact" | "blocked" | "mailbox_full" | "too_large" | "rate_limited" | "expired" | "session_closed" | "dropped" | "undecryptable";
 
+export interface FileEditReply {
+  /** Occurrences that were replaced. */
+  readonly replaced: number;
+  /** Of the whole file afterwards. */
+  readonly sha256: string;
+}
+
+export interface FileEntry {
+  readonly bytes: number;
+  readonly kind: FileKind;
+  readonly mode: FileMode;
+  /** RFC 3339, UTC. */
+  readonly modified_at: string;
+  /** Can be given to other requests of the session as it is. */
+  readonly path: string;
+  /** Where a symbolic link leads, as it is written there. */
+  readonly target?: string | null;
+}
+
+export type FileKind = "file" | "directory" | "symlink" | "other";
+
+export interface FileListReply {
+  /** Sorted by path. */
+  readonly entries: readonly FileEntry[];
+  /** There are more entries than are listed. */
+  readonly truncated: boolean;
+}
+
+export interface FileMakeDirReply {
+  readonly path: string;
+}
+
+/** Permission bits as an octal string. */
+export type FileMode = string;
+
+export interface FileMoveReply {
+  readonly from: string;
+  readonly to: string;
+}
+
+export interface FileReadReply {
+  readonly base64?: string | null;
+  /** The bytes are not UTF-8; U+FFFD stands for what is not. */
+  readonly lossy?: boolean;
+  /** Where the next part begins. */
+  readonly next_offset: number;
+  readonly offset: number;
+  /** Of the whole file, if this reply has all of it. */
+  readonly sha256?: string | null;
+  readonly text?: string | null;
+  readonly total_bytes: number;
+}
+
+export interface FileRemoveReply {
+  readonly path: string;
+}
+
+export interface FileWriteReply {
+  /** Bytes that were written. */
+  readonly bytes: number;
+  /** Of the whole file afterwards; missing if something was added to a large one. */
+  readonly sha256?: string | null;
+  /** Size of the file afterwards. */
+  readonly total_bytes: number;
+}
+
 /** Bytes between the two offsets are no longer kept. */
 export interface GapEvent {
   readonly from: number;
@@ -646,8 +731,6 @@ export interface MissedEvent {
   readonly to: number;
 }
 
-export type Mode = "daemon" | "self";
-
 /** Params of requests that take none. */
 export type NoParams = Readonly<Record<string, never>>;
 
@@ -690,14 +773,29 @@ export interface RuntimeFound {
   readonly hostname: string;
   readonly isolation: readonly string[];
   readonly kind: RuntimeKind;
+  readonly labels: readonly string[];
+  /** Of the last minute. */
+  readonly load?: number | null;
   readonly max_sessions: number;
+  readonly memory_bytes?: number | null;
   readonly name: string;
   readonly os: string;
+  /** Why it is unreachable. */
+  readonly reason?: string | null;
+  /** How long it took to answer, when it was last asked. */
+  readonly rtt_ms?: number | null;
+  /** The same as `active_sessions`. */
+  readonly sessions: number;
   readonly shells: readonly ShellFound[];
+  /** Since when the state is what it is; RFC 3339. */
+  readonly since: string;
+  readonly state: RuntimeState;
   readonly version: string;
 }
 
-export type RuntimeKind = "local";
+export type RuntimeKind = "local" | "container" | "ssh";
+
+export type RuntimeState = "ready" | "unreachable" | "unknown";
 
 /** The end of `session.attach`. */
 export interface SessionAttachReply {
@@ -716,6 +814,10 @@ export interface SessionCreateReply {
   readonly name: string | null;
   /** The shell's pid. */
   readonly pid: number | null;
+  /** Where it runs. */
+  readonly runtime?: string | null;
+  /** Why it runs there, if the request left the choice to the daemon. */
+  readonly runtime_reason?: string | null;
   readonly session_id: SessionId;
   readonly shell: string;
   readonly state: SessionState;
@@ -748,6 +850,8 @@ export interface SessionInfo {
   readonly restarts: number;
   /** The command that runs in the foreground. */
   readonly running?: ExecId | null;
+  /** Where it runs. */
+  readonly runtime?: string | null;
   readonly session_id: SessionId;
   readonly shell: string;
   readonly state: SessionState;
@@ -1164,6 +1268,93 @@ export interface ExecWriteParams {
   readonly write_id?: string | null;
 }
 
+export interface FileEditParams {
+  /** Replaces every occurrence. */
+  readonly all?: boolean;
+  readonly new: string;
+  /** The text to replace. It must occur exactly once, unless `all` is set. */
+  readonly old: string;
+  readonly path: string;
+  /** A session's id or name. */
+  readonly session_id: string;
+}
+
+export interface FileListParams {
+  /** Levels of directories to list. Default: 1, or all of them if `glob` names directories. */
+  readonly depth?: number | null;
+  /**
+   * Only entries that match: `*` and `?` within a name, `**` across directories. Without a `/` it is
+   * compared with names, otherwise with the path below the directory.
+   */
+  readonly glob?: string | null;
+  /** A directory; default: the session's working directory. */
+  readonly path?: string;
+  /** A session's id or name. */
+  readonly session_id: string;
+}
+
+export interface FileMakeDirParams {
+  /** Makes missing directories on the way, and accepts one that is there. */
+  readonly parents?: boolean;
+  readonly path: string;
+  /** A session's id or name. */
+  readonly session_id: string;
+}
+
+export interface FileMoveParams {
+  readonly from: string;
+  /** Replaces what is at `to`. */
+  readonly overwrite?: boolean;
+  /** A session's id or name. */
+  readonly session_id: string;
+  readonly to: string;
+}
+
+export interface FileReadParams {
+  readonly encoding?: Encoding;
+  /** At most 8 MiB, which is the default. */
+  readonly limit?: number | null;
+  readonly offset?: number;
+  /** Relative to the session's working directory, or absolute. */
+  readonly path: string;
+  /** A session's id or name. */
+  readonly session_id: string;
+}
+
+export interface FileRemoveParams {
+  readonly path: string;
+  /** A directory with everything in it. */
+  readonly recursive?: boolean;
+  /** A session's id or name. */
+  readonly session_id: string;
+}
+
+export interface FileStatParams {
+  readonly path: string;
+  /** A session's id or name. */
+  readonly session_id: string;
+}
+
+export interface FileWriteParams {
+  /** Adds to the end instead of replacing the file. */
+  readonly append?: boolean;
+  readonly content: string;
+  /** How `content` is given. */
+  readonly encoding?: Encoding;
+  /** Writes only if the file now has this content. */
+  readonly if_sha256?: string | null;
+  /** Makes missing directories on the way. */
+  readonly make_parents?: boolean;
+  /**
+   * Permissions, as an octal string such as `0644`. Default: those of the file that is replaced, else
+   * what the session's processes would give it.
+   */
+  readonly mode?: FileMode | null;
+  readonly path: string;
+  /** A session's id or name. */
+  readonly session_id: string;
+}
+
 /** `action`, or one of the three words as a param of its own; with none of them, `status`. */
 export interface MailAutorespondParams {
   readonly action?: Switch | null;
@@ -1317,6 +1508,11 @@ export interface SessionCreateParams {
   /** Read the user's start-up files (`.bashrc`, `.zshrc`). Default: no. */
   readonly rc?: boolean | null;
   /**
+   * Where the session runs: `local` (default), `container:IMAGE`, `ssh:[USER@]HOST[:PORT]`, or a name
+   * from the configuration.
+   */
+  readonly runtime?: string | null;
+  /**
    * `bash`, `zsh`, `sh` or `dash`, or the path of one. Default: `$SHELL` if spoken, else bash, else
    * sh.
    */
@@ -1413,6 +1609,14 @@ export interface Calls {
   "exec.stream": { params: ExecStreamParams; reply: ExecStreamReply };
   "exec.wait": { params: ExecWaitParams; reply: ExecWaitReply };
   "exec.write": { params: ExecWriteParams; reply: ExecWriteReply };
+  "file.edit": { params: FileEditParams; reply: FileEditReply };
+  "file.list": { params: FileListParams; reply: FileListReply };
+  "file.make_dir": { params: FileMakeDirParams; reply: FileMakeDirReply };
+  "file.move": { params: FileMoveParams; reply: FileMoveReply };
+  "file.read": { params: FileReadParams; reply: FileReadReply };
+  "file.remove": { params: FileRemoveParams; reply: FileRemoveReply };
+  "file.stat": { params: FileStatParams; reply: FileEntry };
+  "file.write": { params: FileWriteParams; reply: FileWriteReply };
   "mail.autorespond": { params: MailAutorespondParams; reply: MailAutorespondReply };
   "mail.await_reply": { params: MailAwaitReplyParams; reply: MailAwaitReplyReply };
   "mail.check_reply": { params: MailCheckReplyParams; reply: MailCheckReplyReply };

@@ -10,9 +10,9 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::config::{EnvFile, Flags, Key};
 use crate::verbs::{
-    agent, agents, attach, cancel, completions, confine, contacts, doctor, envelope, inbox, info, kill, logs,
-    ls, man, mcp, ps, relay, reply, restart, run, screen, send, send_input, sent, serve, sh, shutdown, top,
-    version, wait, watch,
+    agent, agents, attach, cancel, completions, confine, contacts, cp, doctor, envelope, inbox, info, kill,
+    logs, ls, man, mcp, ps, relay, reply, restart, run, runtimes, screen, send, send_input, sent, serve, sh,
+    shutdown, top, version, wait, watch,
 };
 
 /// Terminals that never lose their place.
@@ -93,6 +93,8 @@ pub(crate) enum Verb {
     Logs(logs::Args),
     Cancel(cancel::Args),
     SendInput(send_input::Args),
+    Cp(cp::Args),
+    Runtimes(runtimes::Args),
     Attach(attach::Args),
     Watch(watch::Args),
     Screen(screen::Args),

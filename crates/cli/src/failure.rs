@@ -130,6 +130,7 @@ fn remedy(code: Code) -> Option<&'static str> {
         Code::AgentNotFound => {
             Some("`trl agent list` shows the agents there are, `trl agent create NAME` makes one")
         }
+        Code::RuntimeNotFound => Some("`trl runtimes` shows where sessions can run"),
         Code::ShuttingDown => Some("try again in a moment"),
         Code::InternalError => Some("`trl doctor` looks at what may be wrong"),
         Code::ParseError
@@ -144,6 +145,11 @@ fn remedy(code: Code) -> Option<&'static str> {
         | Code::LabelTaken
         | Code::ContactRequired
         | Code::MessageNotFound
+        | Code::RuntimeUnavailable
+        | Code::FileNotFound
+        | Code::FileExists
+        | Code::FileDenied
+        | Code::FileConflict
         | Code::IsolationUnavailable => None,
     }
 }

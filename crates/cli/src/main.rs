@@ -107,6 +107,8 @@ async fn client_verb(verb: Verb, context: &Context) -> Result<u8> {
         Verb::Screen(args) => screen::run(&args, context).await,
         Verb::Top(args) => top::run(&args, context).await,
         Verb::SendInput(args) => send_input::run(&args, context).await,
+        Verb::Cp(args) => cp::run(&args, context).await,
+        Verb::Runtimes(args) => runtimes::run(&args, context).await,
         Verb::Agent(args) => agent::run(&args, context).await,
         Verb::Agents(args) => agents::run(&args, context).await,
         Verb::Send(args) => send::run(&args, context).await,

@@ -86,6 +86,13 @@ pub(crate) fn to_terminal(bytes: &[u8]) {
     let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
 }
 
+/// Replaces the line that somebody watches; an empty one removes it.
+pub(crate) fn status_line(text: &str) {
+    let mut stderr = std::io::stderr();
+    // Nobody is told that a line for somebody who watches could not be shown.
+    let _ = write!(stderr, "\r\x1b[K{text}").and_then(|()| stderr.flush());
+}
+
 /// Goes with the note before it.
 pub(crate) fn aside(text: &str) {
     say(&format!("     {text}"));

@@ -44,9 +44,34 @@ pub(crate) fn creation(name: Option<&str>, shell: Option<&str>) -> CreateParams 
     }
 }
 
+/// The same elsewhere, where neither this directory nor this environment exists.
+fn creation_on(name: Option<&str>, shell: Option<&str>, runtime: Option<&str>) -> CreateParams {
+    match runtime {
+        None | Some("local") => creation(name, shell),
+        Some(runtime) => CreateParams {
+            name: name.map(str::to_owned),
+            shell: shell.map(str::to_owned),
+            runtime: Some(runtime.to_owned()),
+            ..CreateParams::default()
+        },
+    }
+}
+
+/// The session of everyone who names a runtime but no session.
+pub(crate) fn name_on(runtime: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+    let name: String = runtime.chars().map(plain).take(60).collect();
+    format!("on-{name}")
+}
+
 /// A session for one command, to be ended after it.
-pub(crate) async fn throw_away(client: &Client, shell: Option<&str>) -> Result<SessionId> {
-    Ok(client.call::<methods::SessionCreate>(&creation(None, shell)).await?.session_id)
+pub(crate) async fn throw_away(
+    client: &Client,
+    shell: Option<&str>,
+    runtime: Option<&str>,
+) -> Result<SessionId> {
+    let created = client.call::<methods::SessionCreate>(&creation_on(None, shell, runtime)).await?;
+    Ok(created.session_id)
 }
 
 /// A session that commands can be sent to.
@@ -67,6 +92,16 @@ impl Found {
 /// The session of this name or id; one with a name is made if there is none, and one that
 /// was lost goes on where it was.
 pub(crate) async fn find_or_make(client: &Client, named: &str, shell: Option<&str>) -> Result<Found> {
+    find_or_make_on(client, named, shell, None).await
+}
+
+/// The same, where a session that is made now runs on this runtime.
+pub(crate) async fn find_or_make_on(
+    client: &Client,
+    named: &str,
+    shell: Option<&str>,
+    runtime: Option<&str>,
+) -> Result<Found> {
     if let Some(info) = find(client, named).await? {
         let found = Found::checked(&info, shell)?;
         if info.state == SessionState::Lost {
@@ -76,7 +111,7 @@ pub(crate) async fn find_or_make(client: &Client, named: &str, shell: Option<&st
         }
         return Ok(found);
     }
-    match client.call::<methods::SessionCreate>(&creation(Some(named), shell)).await {
+    match client.call::<methods::SessionCreate>(&creation_on(Some(named), shell, runtime)).await {
         Ok(created) => Ok(Found { id: created.session_id, busy_with: None }),
         // Another client may have made it since we looked.
         Err(error) => match find(client, named).await {

@@ -7,6 +7,7 @@ mod backends;
 mod commands;
 mod daemon;
 mod faults;
+mod files;
 mod http;
 mod mail;
 mod mcp;

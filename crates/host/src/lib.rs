@@ -13,8 +13,11 @@ mod activity;
 mod awaited;
 mod commands;
 mod driver;
+pub mod far;
+mod files;
 mod host;
 mod keeper;
+mod resolve;
 mod revival;
 mod shell;
 mod shell_state;
@@ -27,6 +30,7 @@ mod timer;
 mod tree;
 
 use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
@@ -40,26 +44,57 @@ pub fn run() -> ExitCode {
 }
 
 fn start() -> io::Result<()> {
-    // A session of its own: the daemon's terminal and process group do not reach it.
+    detach();
+    become_host()?;
+    let first = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
+    rustix::stdio::dup2_stdin(&null()?)?;
+    serve(first)
+}
+
+/// A session of its own: the terminal and process group of whoever started it do not reach it.
+fn detach() {
     // It fails only for a group leader, which a fresh child is not.
     rustix::process::setsid().ok();
-    close_foreign_descriptors();
+    close_descriptors_from(3);
+}
+
+/// The same for a process that nobody is to wait for, with one descriptor kept.
+fn detach_keeping(kept: OwnedFd) -> io::Result<OwnedFd> {
+    rustix::process::setsid().ok();
+    let null = null()?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    drop(null);
+    let kept = if kept.as_raw_fd() == 3 { kept } else { rustix::io::fcntl_dupfd_cloexec(&kept, 3)? };
+    close_descriptors_from(4);
+    Ok(kept)
+}
+
+/// Goes on behind a keeper, with the signals that a host wants.
+fn become_host() -> io::Result<()> {
     keeper::stand_behind()?;
     // The host leads a session of its own, too.
     rustix::process::setsid().ok();
     // A limit on file sizes is an error of a write, not the end of the session.
     // SAFETY: ignoring a signal has no preconditions.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-    let first = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
-    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
-    let null = rustix::fs::open(c"/dev/null", flags, rustix::fs::Mode::empty())?;
-    rustix::stdio::dup2_stdin(&null)?;
+    Ok(())
+}
+
+/// Runs the host for a daemon that brings its session over this connection.
+fn serve(first: UnixStream) -> io::Result<()> {
     host::Host::create(first)?.run()
+}
+
+fn null() -> io::Result<OwnedFd> {
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
+    Ok(rustix::fs::open(c"/dev/null", flags, rustix::fs::Mode::empty())?)
 }
 
 /// What the daemon's own parent left open would live on here for days: somebody's
 /// pipe that never ends, somebody's lock that is never released.
-fn close_foreign_descriptors() {
-    // SAFETY: nothing in this process has opened a descriptor above 2 yet.
-    unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
+fn close_descriptors_from(first: libc::c_uint) {
+    // SAFETY: nothing in this process uses a descriptor from there on.
+    unsafe { libc::close_range(first, libc::c_uint::MAX, 0) };
 }

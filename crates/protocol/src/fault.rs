@@ -45,6 +45,12 @@ codes! {
     LabelTaken = "LABEL_TAKEN", 409, 75;
     ContactRequired = "CONTACT_REQUIRED", 403, 77;
     MessageNotFound = "MESSAGE_NOT_FOUND", 404, 66;
+    RuntimeNotFound = "RUNTIME_NOT_FOUND", 404, 68;
+    RuntimeUnavailable = "RUNTIME_UNAVAILABLE", 503, 69;
+    FileNotFound = "FILE_NOT_FOUND", 404, 66;
+    FileExists = "FILE_EXISTS", 409, 73;
+    FileDenied = "FILE_DENIED", 403, 77;
+    FileConflict = "FILE_CONFLICT", 409, 75;
     IsolationUnavailable = "ISOLATION_UNAVAILABLE", 422, 69;
     ShuttingDown = "SHUTTING_DOWN", 503, 69;
     InternalError = "INTERNAL_ERROR", 500, 70;

@@ -8,7 +8,7 @@
 
 use crate::method::{CHANGES, READS, Retry, Rules, Scope};
 use crate::system::NoParams;
-use crate::{agent, change, contact, exec, mail, session, system};
+use crate::{agent, change, contact, exec, file, mail, session, system};
 
 /// Rules of a method that carries out a command.
 const RUNS: Rules = Rules { retry: Retry::ById("run_id"), ..CHANGES };
@@ -69,6 +69,22 @@ pub enum Request => Reply {
     ExecList = "exec.list", exec::ListParams => exec::ExecList, READS;
     /// Describes one command.
     ExecInfo = "exec.info", exec::ExecParams => exec::ExecInfo, READS;
+    /// Reads a part of a file, as the session sees it.
+    FileRead = "file.read", file::ReadParams => file::ReadReply, Rules { scope: Scope::Run, ..READS };
+    /// Writes a file as a whole, or adds to its end.
+    FileWrite = "file.write", file::WriteParams => file::WriteReply, CHANGES;
+    /// Replaces a text in a file.
+    FileEdit = "file.edit", file::EditParams => file::EditReply, CHANGES;
+    /// Lists a directory.
+    FileList = "file.list", file::ListParams => file::ListReply, Rules { scope: Scope::Run, ..READS };
+    /// Describes one file, directory or symbolic link.
+    FileStat = "file.stat", file::StatParams => file::FileEntry, Rules { scope: Scope::Run, ..READS };
+    /// Renames a file or directory.
+    FileMove = "file.move", file::MoveParams => file::Moved, CHANGES;
+    /// Removes a file or directory.
+    FileRemove = "file.remove", file::RemoveParams => file::Removed, CHANGES;
+    /// Makes a directory.
+    FileMakeDir = "file.make_dir", file::MakeDirParams => file::MadeDir, CHANGES;
     /// Answers at once.
     SystemPing = "system.ping", NoParams => system::Pong, READS;
     /// Counts sessions, commands and resources.

@@ -34,6 +34,10 @@ pub struct CreateParams {
     /// End the session after this many seconds without a command; 0 is never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout_s: Option<f64>,
+    /// Where the session runs: `local` (default), `container:IMAGE`, `ssh:[USER@]HOST[:PORT]`, or a name from
+    /// the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<String>,
     /// Read the user's start-up files (`.bashrc`, `.zshrc`). Default: no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rc: Option<bool>,
@@ -116,6 +120,12 @@ pub struct Created {
     pub created_at: String,
     /// The shell's pid.
     pub pid: Option<u32>,
+    /// Where it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<String>,
+    /// Why it runs there, if the request left the choice to the daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime_reason: Option<String>,
 }
 
 /// What `session.info` tells, and each row of `session.list`.
@@ -150,6 +160,9 @@ pub struct SessionInfo {
     /// Its host does not answer at the moment (it may be stopped); the rest is what was last known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unresponsive: bool,
+    /// Where it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<String>,
     /// Of a damaged session: what is wrong with it, and what can be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,

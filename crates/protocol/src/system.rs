@@ -66,6 +66,12 @@ pub struct Runtimes {
 pub struct RuntimeFound {
     pub name: String,
     pub kind: RuntimeKind,
+    pub state: RuntimeState,
+    /// Why it is unreachable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Since when the state is what it is; RFC 3339.
+    pub since: String,
     /// Whether sessions can be made there now.
     pub available: bool,
     /// Where sessions are made unless they say otherwise.
@@ -78,7 +84,18 @@ pub struct RuntimeFound {
     pub shells: Vec<ShellFound>,
     pub isolation: Vec<String>,
     pub active_sessions: usize,
+    /// The same as `active_sessions`.
+    pub sessions: usize,
     pub max_sessions: usize,
+    pub labels: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Of the last minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<f64>,
+    /// How long it took to answer, when it was last asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_ms: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -86,6 +103,31 @@ pub struct RuntimeFound {
 pub enum RuntimeKind {
     /// This machine, under this daemon.
     Local,
+    /// Containers of an image on this machine.
+    Container,
+    /// Another machine, through SSH.
+    Ssh,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RuntimeState {
+    Ready,
+    Unreachable,
+    /// Nobody has looked yet.
+    Unknown,
+}
+
+/// What a place is like, as the host program tells where it runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlaceFacts {
+    pub hostname: String,
+    pub os: String,
+    pub arch: String,
+    pub cpus: usize,
+    pub memory_bytes: Option<u64>,
+    pub load: Option<f64>,
+    pub shells: Vec<ShellFound>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

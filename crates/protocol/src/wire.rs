@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exec::{ExecInfo, Outcome, Screen, Stream};
 use crate::fault::Fault;
+use crate::file::{FileDone, FileOp};
 use crate::ids::SessionId;
 pub use crate::session::Released;
 use crate::session::{SessionInfo, SessionLimits};
@@ -54,6 +55,17 @@ pub struct SessionSpec {
     /// How many files a process of the session may have open, if that is less than the daemon may.
     #[serde(default)]
     pub open_files: Option<u64>,
+    /// What the host finds out itself, since the daemon is elsewhere. `shell`, `shell_path`, `dialect` and
+    /// `working_dir` are then to be filled in, and `env` to be added to the host's own environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolve: Option<Resolve>,
+}
+
+/// What was asked for; `None` is the default of the place.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resolve {
+    pub shell: Option<String>,
+    pub working_dir: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -168,6 +180,11 @@ pub enum ToHost {
     },
     Restart {
         req: u64,
+    },
+    /// Answered with `File`, after data frames with the bytes that were read.
+    File {
+        req: u64,
+        file: Box<FileOp>,
     },
     /// End the session and every process it started, then the host.
     End {
@@ -308,6 +325,10 @@ pub enum FromHost {
         req: u64,
         session: Box<SessionInfo>,
     },
+    File {
+        req: u64,
+        done: Box<FileDone>,
+    },
     Fault {
         req: u64,
         fault: Fault,
@@ -341,6 +362,7 @@ impl FromHost {
             | FromHost::Cancelled { req, .. }
             | FromHost::Execs { req, .. }
             | FromHost::Session { req, .. }
+            | FromHost::File { req, .. }
             | FromHost::Fault { req, .. }
             | FromHost::Ended { req, .. } => *req,
         }
@@ -364,6 +386,7 @@ impl FromHost {
             | FromHost::Cancelled { .. }
             | FromHost::Execs { .. }
             | FromHost::Session { .. }
+            | FromHost::File { .. }
             | FromHost::Fault { .. }
             | FromHost::Ended { .. } => true,
         }

@@ -27,6 +27,9 @@ use crate::runtime::Inner;
 /// A living host answers at once. One that takes longer is not waited for.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// How long removing what is left of lost sessions may take, per backend.
+const CLEAR_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// How a host answered.
 enum Called {
     Answered(Box<Greeted>),
@@ -42,8 +45,19 @@ enum Called {
 }
 
 pub(crate) async fn adopt_all(runtime: &Arc<Inner>) {
-    for backend in runtime.backends() {
-        adopt_from(runtime, backend).await;
+    for backend in runtime.backends.all() {
+        if backend.is_near() {
+            adopt_from(runtime, &backend).await;
+        } else {
+            // Another machine may be out of reach: nobody waits for it.
+            let adopted = runtime.backends.adopting(&*backend);
+            let runtime = Arc::clone(runtime);
+            tokio::spawn(async move {
+                adopt_from(&runtime, &backend).await;
+                // Those who wait for it are told by the end of this.
+                drop(adopted);
+            });
+        }
     }
 }
 
@@ -198,6 +212,7 @@ fn unknown_info(id: SessionId, unused: Duration) -> SessionInfo {
         running: None,
         queued: 0,
         unresponsive: false,
+        runtime: None,
         damage: None,
     }
 }
@@ -228,8 +243,9 @@ pub(crate) async fn adopt_after_all(runtime: &Arc<Inner>, backend: &Arc<dyn Back
 
 /// Removes what is left of sessions without a host that were last used longer ago than this.
 pub(crate) async fn clear(runtime: &Inner, unused: Duration) {
-    for backend in runtime.backends() {
-        clear_from(&**backend, unused).await;
+    for backend in runtime.backends.all() {
+        // One that is out of reach does not keep the daemon from ending.
+        let _ = tokio::time::timeout(CLEAR_TIMEOUT, clear_from(&*backend, unused)).await;
     }
 }
 

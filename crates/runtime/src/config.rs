@@ -26,6 +26,12 @@ pub struct Config {
     /// The program and arguments of a session host.
     pub host_program: PathBuf,
     pub host_args: Vec<OsString>,
+    /// The statically linked host program, which is brought to containers and other machines.
+    pub static_host: Option<PathBuf>,
+    /// `docker`, `podman`, `nerdctl` or the path of one; default: the first that is installed.
+    pub container_engine: Option<String>,
+    /// Runtimes with a name of their own.
+    pub runtimes: Vec<NamedRuntime>,
     /// Told by `system.ping`.
     pub version: String,
     /// What sessions inherit: the daemon's environment at its start.
@@ -52,6 +58,16 @@ pub struct Config {
     pub keep_sessions: bool,
 }
 
+/// A runtime that the configuration names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedRuntime {
+    pub name: String,
+    /// As a request would write it, such as `ssh:me@build1`.
+    pub target: String,
+    pub labels: Vec<String>,
+    pub max_sessions: Option<usize>,
+}
+
 impl Config {
     /// The documented defaults; everything that has none is asked for.
     pub fn new(runtime_dir: PathBuf, state_dir: PathBuf, host_program: PathBuf) -> Config {
@@ -64,6 +80,9 @@ impl Config {
             open_relay: trl_mail::relay::broker::not_in_this_build,
             host_program,
             host_args: vec![OsString::from("host")],
+            static_host: None,
+            container_engine: None,
+            runtimes: Vec::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             env: BTreeMap::new(),
             working_dir: PathBuf::from("/"),

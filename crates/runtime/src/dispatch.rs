@@ -5,7 +5,7 @@ use std::time::Instant;
 use trl_protocol::{Fault, Method, Reply, Request, methods};
 
 use crate::caller::{Caller, EventSink};
-use crate::ops::{events, exec, mail, session, system};
+use crate::ops::{events, exec, file, mail, session, system};
 use crate::runtime::Runtime;
 
 impl Runtime {
@@ -95,6 +95,18 @@ impl Runtime {
             Request::ExecInfo(params) => wrap::<m::ExecInfo>(exec::info::perform(runtime, &params).await),
             Request::ExecWait(params) => {
                 wrap::<m::ExecWait>(exec::wait::perform(runtime, params, caller).await)
+            }
+            Request::FileRead(params) => wrap::<m::FileRead>(file::read::perform(runtime, params).await),
+            Request::FileWrite(params) => wrap::<m::FileWrite>(file::write::perform(runtime, params).await),
+            Request::FileEdit(params) => wrap::<m::FileEdit>(file::edit::perform(runtime, params).await),
+            Request::FileList(params) => wrap::<m::FileList>(file::list::perform(runtime, params).await),
+            Request::FileStat(params) => wrap::<m::FileStat>(file::stat::perform(runtime, params).await),
+            Request::FileMove(params) => wrap::<m::FileMove>(file::move_file::perform(runtime, params).await),
+            Request::FileRemove(params) => {
+                wrap::<m::FileRemove>(file::remove::perform(runtime, params).await)
+            }
+            Request::FileMakeDir(params) => {
+                wrap::<m::FileMakeDir>(file::make_dir::perform(runtime, params).await)
             }
             Request::EventsSubscribe(params) => {
                 wrap::<m::EventsSubscribe>(events::subscribe::perform(runtime, params, caller, to).await)

@@ -8,6 +8,7 @@
 
 mod adoption;
 pub mod backend;
+mod backends;
 mod blocking;
 mod caller;
 mod config;
@@ -15,6 +16,7 @@ mod connection_bound;
 mod dispatch;
 mod environment;
 mod feed;
+mod health;
 mod idle_exit;
 mod link;
 mod mail_wake;
@@ -25,15 +27,16 @@ mod output;
 pub mod quiet_stream;
 mod registry;
 mod runtime;
+mod runtime_choice;
 mod seconds;
 mod session;
 mod signal;
 mod text;
 mod watching;
 
-pub use backend::local::LocalError;
+pub use backend::HostDirsError;
 pub use caller::{Caller, EventSink, Gone, Presence};
-pub use config::Config;
+pub use config::{Config, NamedRuntime};
 pub use metrics::{CLASSES, MethodMetrics, Metrics};
 pub use runtime::{Connected, Runtime, StartError, Stop};
 pub use trl_sys::private::{DirError, make_private};

@@ -2,6 +2,7 @@
 
 pub(crate) mod events;
 pub(crate) mod exec;
+pub(crate) mod file;
 pub(crate) mod mail;
 pub(crate) mod session;
 pub(crate) mod system;

@@ -263,8 +263,17 @@ impl Tables {
             End::Foreign { .. } => (info.state, None),
             End::Damaged { reason } => (SessionState::Damaged, Some(damage_text(reason))),
         };
-        let info =
-            SessionInfo { state, damage, pid: None, running: None, queued: 0, unresponsive: false, ..info };
+        let runtime = Some(backend.name().to_owned());
+        let info = SessionInfo {
+            state,
+            damage,
+            runtime,
+            pid: None,
+            running: None,
+            queued: 0,
+            unresponsive: false,
+            ..info
+        };
         self.past.retain(|past| past.id != info.session_id);
         self.past.push_back(Past { id: info.session_id, name: info.name.clone(), end, info, backend });
         if self.past.len() > REMEMBERED {

@@ -10,12 +10,13 @@ use trl_protocol::exec::CancelParams;
 use trl_protocol::session::{DestroyParams, SessionInfo};
 use trl_protocol::{Code, Fault};
 
-use crate::backend::local::LocalError;
-use crate::backend::{Backend, HostHandle, Local, LostSession};
+use crate::backend::{Backend, HostDirsError, HostHandle, Local, LostSession};
+use crate::backends::Backends;
 use crate::caller::Caller;
 use crate::config::Config;
 use crate::connection_bound::{BoundItem, ConnectionBound};
 use crate::feed::Feed;
+use crate::health::Health;
 use crate::link::{End, GreetError, Greeted, Greeting, Link, LinkTask};
 use crate::mailroom::Mailroom;
 use crate::metrics::Counters;
@@ -30,7 +31,7 @@ const ORPHAN_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(transparent)]
-    Local(#[from] LocalError),
+    Local(#[from] HostDirsError),
 }
 
 /// Where a command's output and result are.
@@ -61,8 +62,10 @@ pub(crate) struct Inner {
     /// Whether hosts are asked to tell what happens in them.
     pub(crate) watching: AtomicBool,
     pub(crate) mailroom: Mailroom,
-    /// Where sessions can run; the first is the default.
-    backends: Vec<Arc<dyn Backend>>,
+    pub(crate) backends: Backends,
+    pub(crate) health: Health,
+    /// RFC 3339.
+    pub(crate) started_at: String,
     connection_bound: ConnectionBound,
     connections: AtomicUsize,
     connection_ids: AtomicU64,
@@ -86,7 +89,9 @@ impl Runtime {
         let runtime = Runtime(Arc::new(Inner {
             registry: Arc::new(Registry::new(config.max_sessions)),
             mailroom: Mailroom::new(&config),
-            backends: std::iter::once(default).chain(others).collect(),
+            backends: Backends::new(&config, default, others),
+            health: Health::default(),
+            started_at: format!("{:.3}", jiff::Timestamp::now()),
             connection_bound: ConnectionBound::default(),
             config,
             started: Instant::now(),
@@ -99,7 +104,9 @@ impl Runtime {
             stop: watch::Sender::new(None),
             settled: watch::Sender::new(()),
         }));
+        let recalled = runtime.0.backends.recall(&runtime.0.config);
         adoption::adopt_all(&runtime.0).await;
+        tracing::debug!(runtimes = recalled.len(), "runtimes of an earlier daemon are used again");
         // One that only stdio can reach is somebody's tool for a while, not the owner of a mailbox.
         if runtime.0.config.socket.is_some() {
             let inner = Arc::clone(&runtime.0);
@@ -127,7 +134,7 @@ impl Runtime {
 
     /// Ends every session, all at once, or leaves them all to the next daemon: then true.
     pub async fn end(&self) -> bool {
-        for backend in &self.0.backends {
+        for backend in self.0.backends.all() {
             backend.close().await;
         }
         let stop = *self.0.stop.borrow();
@@ -152,6 +159,7 @@ impl Runtime {
             let done = self.0.registry.count() == 0;
             if done || tokio::time::timeout_at(deadline, settled.changed()).await.is_err() {
                 adoption::clear(&self.0, Duration::ZERO).await;
+                self.0.backends.tidy();
                 return false;
             }
         }
@@ -272,15 +280,6 @@ impl Inner {
                 "the daemon is shutting down; connect again when it is back",
             )),
         }
-    }
-
-    pub(crate) fn backends(&self) -> &[Arc<dyn Backend>] {
-        &self.backends
-    }
-
-    /// Where sessions run that do not say where.
-    pub(crate) fn default_backend(&self) -> &Arc<dyn Backend> {
-        &self.backends[0]
     }
 
     /// Makes a session of a host that answered, and keeps watch over its connection.

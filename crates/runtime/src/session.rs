@@ -149,7 +149,7 @@ impl Session {
         match answer.message {
             FromHost::Session { session, .. } => {
                 self.note(&session);
-                Ok(*session)
+                Ok(self.last_info())
             }
             other => Err(unexpected(self.id, &other)),
         }
@@ -165,7 +165,9 @@ impl Session {
     }
 
     pub(crate) fn last_info(&self) -> SessionInfo {
-        self.last_info.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let info = self.last_info.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // The host does not know what its place is called here.
+        SessionInfo { runtime: Some(self.backend.name().to_owned()), ..info }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use fake_host::{Home, ID, adopted, ask, exists, info};
 use serde_json::json;
 use tokio::net::UnixListener;
-use trl_protocol::session::SessionState;
+use trl_protocol::session::{SessionInfo, SessionState};
 use trl_protocol::wire::{FromHost, ToHost};
 use trl_protocol::{Code, Reply, SessionId};
 use trl_runtime::Runtime;
@@ -22,7 +22,7 @@ async fn a_living_host_is_adopted() {
     let Some(ToHost::Session { req }) = host.hear().await else { panic!("the host is asked") };
     host.say(&FromHost::Session { req, session: Box::new(info(ID)) }).await;
     let Ok(Reply::SessionList(list)) = listed.await.unwrap() else { panic!("a list") };
-    assert_eq!(list.sessions, [info(ID)]);
+    assert_eq!(list.sessions, [SessionInfo { runtime: Some("local".into()), ..info(ID) }]);
 }
 
 #[tokio::test]

@@ -140,6 +140,7 @@ fn spec() -> SessionSpec {
         socket: String::new(),
         resume: false,
         open_files: None,
+        resolve: None,
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! [`process`] reads facts about processes, [`pidfd`] holds and signals one of them, [`lock`] is a
 //! lock file, [`private`] makes files and directories that only this user can open, [`clock`]
-//! reads the machine's clocks, [`trust`] tells whether a socket can be trusted, and [`exposure`] limits what
-//! other processes can learn about this one. Nothing here knows what a session, a daemon or a message is.
+//! reads the machine's clocks, [`shells`] finds installed shells, [`trust`] tells whether a socket can be
+//! trusted, and [`exposure`] limits what other processes can learn about this one. Nothing here knows what a
+//! session, a daemon or a message is.
 
 pub mod clock;
 pub mod exposure;
@@ -11,4 +12,5 @@ pub mod lock;
 pub mod pidfd;
 pub mod private;
 pub mod process;
+pub mod shells;
 pub mod trust;

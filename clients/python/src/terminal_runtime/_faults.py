@@ -32,6 +32,22 @@ class ExecNotFoundError(DaemonError):
     """`EXEC_NOT_FOUND`."""
 
 
+class FileConflictError(DaemonError):
+    """`FILE_CONFLICT`."""
+
+
+class FileDeniedError(DaemonError):
+    """`FILE_DENIED`."""
+
+
+class FileExistsError(DaemonError):
+    """`FILE_EXISTS`."""
+
+
+class FileNotFoundError(DaemonError):
+    """`FILE_NOT_FOUND`."""
+
+
 class InternalError(DaemonError):
     """`INTERNAL_ERROR`."""
 
@@ -72,6 +88,14 @@ class ResourcePressureError(DaemonError):
     """`RESOURCE_PRESSURE`."""
 
 
+class RuntimeNotFoundError(DaemonError):
+    """`RUNTIME_NOT_FOUND`."""
+
+
+class RuntimeUnavailableError(DaemonError):
+    """`RUNTIME_UNAVAILABLE`."""
+
+
 class SessionBusyError(DaemonError):
     """`SESSION_BUSY`."""
 
@@ -103,6 +127,10 @@ BY_CODE: dict[str, type[DaemonError]] = {
     "COMMAND_TIMEOUT": CommandTimeoutError,
     "CONTACT_REQUIRED": ContactRequiredError,
     "EXEC_NOT_FOUND": ExecNotFoundError,
+    "FILE_CONFLICT": FileConflictError,
+    "FILE_DENIED": FileDeniedError,
+    "FILE_EXISTS": FileExistsError,
+    "FILE_NOT_FOUND": FileNotFoundError,
     "INTERNAL_ERROR": InternalError,
     "INVALID_PARAMS": InvalidParamsError,
     "ISOLATION_UNAVAILABLE": IsolationUnavailableError,
@@ -113,6 +141,8 @@ BY_CODE: dict[str, type[DaemonError]] = {
     "PARSE_ERROR": ParseError,
     "PAYLOAD_TOO_LARGE": PayloadTooLargeError,
     "RESOURCE_PRESSURE": ResourcePressureError,
+    "RUNTIME_NOT_FOUND": RuntimeNotFoundError,
+    "RUNTIME_UNAVAILABLE": RuntimeUnavailableError,
     "SESSION_BUSY": SessionBusyError,
     "SESSION_LIMIT_EXCEEDED": SessionLimitExceededError,
     "SESSION_NOT_FOUND": SessionNotFoundError,
@@ -128,6 +158,10 @@ __all__ = [
     "CommandTimeoutError",
     "ContactRequiredError",
     "ExecNotFoundError",
+    "FileConflictError",
+    "FileDeniedError",
+    "FileExistsError",
+    "FileNotFoundError",
     "InternalError",
     "InvalidParamsError",
     "IsolationUnavailableError",
@@ -138,6 +172,8 @@ __all__ = [
     "ParseError",
     "PayloadTooLargeError",
     "ResourcePressureError",
+    "RuntimeNotFoundError",
+    "RuntimeUnavailableError",
     "SessionBusyError",
     "SessionLimitExceededError",
     "SessionNotFoundError",

@@ -44,6 +44,14 @@ METHODS: tuple[str, ...] = (
     "exec.stream",
     "exec.wait",
     "exec.write",
+    "file.edit",
+    "file.list",
+    "file.make_dir",
+    "file.move",
+    "file.read",
+    "file.remove",
+    "file.stat",
+    "file.write",
     "mail.autorespond",
     "mail.await_reply",
     "mail.check_reply",
@@ -79,6 +87,10 @@ CODES: tuple[str, ...] = (
     "COMMAND_TIMEOUT",
     "CONTACT_REQUIRED",
     "EXEC_NOT_FOUND",
+    "FILE_CONFLICT",
+    "FILE_DENIED",
+    "FILE_EXISTS",
+    "FILE_NOT_FOUND",
     "INTERNAL_ERROR",
     "INVALID_PARAMS",
     "ISOLATION_UNAVAILABLE",
@@ -89,6 +101,8 @@ CODES: tuple[str, ...] = (
     "PARSE_ERROR",
     "PAYLOAD_TOO_LARGE",
     "RESOURCE_PRESSURE",
+    "RUNTIME_NOT_FOUND",
+    "RUNTIME_UNAVAILABLE",
     "SESSION_BUSY",
     "SESSION_LIMIT_EXCEEDED",
     "SESSION_NOT_FOUND",
@@ -112,6 +126,9 @@ REPEATABLE: frozenset[str] = frozenset((
     "exec.resize",
     "exec.screen",
     "exec.wait",
+    "file.list",
+    "file.read",
+    "file.stat",
     "mail.dead_letters",
     "mail.held",
     "mail.status",
@@ -138,6 +155,11 @@ ID_PARAMS: dict[str, str] = {
 WAITS: dict[str, str] = {
     "exec.wait": "timeout_s",
 }
+
+AgentMode = Literal[
+    "daemon",
+    "self",
+]
 
 Change = Literal[
     "created",
@@ -186,9 +208,11 @@ FailReason = Literal[
     "undecryptable",
 ]
 
-Mode = Literal[
-    "daemon",
-    "self",
+FileKind = Literal[
+    "file",
+    "directory",
+    "symlink",
+    "other",
 ]
 
 Policy = Literal[
@@ -204,6 +228,14 @@ Released = Literal[
 
 RuntimeKind = Literal[
     "local",
+    "container",
+    "ssh",
+]
+
+RuntimeState = Literal[
+    "ready",
+    "unreachable",
+    "unknown",
 ]
 
 SessionState = Literal[
@@ -334,7 +366,7 @@ class AgentUseReply(Shown):
     agent: str
     label: str
     live_sessions: list[str]
-    mode: Mode
+    mode: AgentMode
     #: Why this label was granted.
     reason: str | None = None
     requested: str | None = None
@@ -361,7 +393,7 @@ class AgentWhoamiReply(Shown):
     agent: str
     label: str
     live_sessions: list[str]
-    mode: Mode
+    mode: AgentMode
 
     @classmethod
     def decode(cls, data: dict[str, Any]) -> Self:
@@ -932,6 +964,139 @@ class ExecWriteReply(Shown):
 
 
 @dataclass(slots=True, kw_only=True)
+class FileEditReply(Shown):
+    #: Occurrences that were replaced.
+    replaced: int
+    #: Of the whole file afterwards.
+    sha256: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            replaced=data["replaced"],
+            sha256=data["sha256"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class FileEntry(Shown):
+    bytes: int
+    kind: FileKind
+    mode: str
+    #: RFC 3339, UTC.
+    modified_at: str
+    #: Can be given to other requests of the session as it is.
+    path: str
+    #: Where a symbolic link leads, as it is written there.
+    target: str | None = None
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            bytes=data["bytes"],
+            kind=data["kind"],
+            mode=data["mode"],
+            modified_at=data["modified_at"],
+            path=data["path"],
+            target=data.get("target"),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class FileListReply(Shown):
+    #: Sorted by path.
+    entries: list[FileEntry]
+    #: There are more entries than are listed.
+    truncated: bool
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            entries=[FileEntry.decode(item) for item in data["entries"]],
+            truncated=data["truncated"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class FileMakeDirReply(Shown):
+    path: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            path=data["path"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class FileMoveReply(Shown):
+    from_: str
+    to: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            from_=data["from"],
+            to=data["to"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class FileReadReply(Shown):
+    base64: str | None = None
+    #: The bytes are not UTF-8; U+FFFD stands for what is not.
+    lossy: bool = False
+    #: Where the next part begins.
+    next_offset: int
+    offset: int
+    #: Of the whole file, if this reply has all of it.
+    sha256: str | None = None
+    text: str | None = None
+    total_bytes: int
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            base64=data.get("base64"),
+            lossy=data.get("lossy", False),
+            next_offset=data["next_offset"],
+            offset=data["offset"],
+            sha256=data.get("sha256"),
+            text=data.get("text"),
+            total_bytes=data["total_bytes"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class FileRemoveReply(Shown):
+    path: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            path=data["path"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class FileWriteReply(Shown):
+    #: Bytes that were written.
+    bytes: int
+    #: Of the whole file afterwards; missing if something was added to a large one.
+    sha256: str | None = None
+    #: Size of the file afterwards.
+    total_bytes: int
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            bytes=data["bytes"],
+            sha256=data.get("sha256"),
+            total_bytes=data["total_bytes"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class GapEvent(Shown):
     """Bytes between the two offsets are no longer kept."""
 
@@ -1373,10 +1538,23 @@ class RuntimeFound(Shown):
     hostname: str
     isolation: list[str]
     kind: RuntimeKind
+    labels: list[str]
+    #: Of the last minute.
+    load: float | None = None
     max_sessions: int
+    memory_bytes: int | None = None
     name: str
     os: str
+    #: Why it is unreachable.
+    reason: str | None = None
+    #: How long it took to answer, when it was last asked.
+    rtt_ms: float | None = None
+    #: The same as `active_sessions`.
+    sessions: int
     shells: list[ShellFound]
+    #: Since when the state is what it is; RFC 3339.
+    since: str
+    state: RuntimeState
     version: str
 
     @classmethod
@@ -1390,10 +1568,18 @@ class RuntimeFound(Shown):
             hostname=data["hostname"],
             isolation=data["isolation"],
             kind=data["kind"],
+            labels=data["labels"],
+            load=data.get("load"),
             max_sessions=data["max_sessions"],
+            memory_bytes=data.get("memory_bytes"),
             name=data["name"],
             os=data["os"],
+            reason=data.get("reason"),
+            rtt_ms=data.get("rtt_ms"),
+            sessions=data["sessions"],
             shells=[ShellFound.decode(item) for item in data["shells"]],
+            since=data["since"],
+            state=data["state"],
             version=data["version"],
         )
 
@@ -1433,6 +1619,10 @@ class SessionCreateReply(Shown):
     name: str | None
     #: The shell's pid.
     pid: int | None
+    #: Where it runs.
+    runtime: str | None = None
+    #: Why it runs there, if the request left the choice to the daemon.
+    runtime_reason: str | None = None
     session_id: str
     shell: str
     state: SessionState
@@ -1444,6 +1634,8 @@ class SessionCreateReply(Shown):
             created_at=data["created_at"],
             name=data["name"],
             pid=data["pid"],
+            runtime=data.get("runtime"),
+            runtime_reason=data.get("runtime_reason"),
             session_id=data["session_id"],
             shell=data["shell"],
             state=data["state"],
@@ -1484,6 +1676,8 @@ class SessionInfo(Shown):
     restarts: int
     #: The command that runs in the foreground.
     running: str | None = None
+    #: Where it runs.
+    runtime: str | None = None
     session_id: str
     shell: str
     state: SessionState
@@ -1512,6 +1706,7 @@ class SessionInfo(Shown):
             queued=data["queued"],
             restarts=data["restarts"],
             running=data.get("running"),
+            runtime=data.get("runtime"),
             session_id=data["session_id"],
             shell=data["shell"],
             state=data["state"],

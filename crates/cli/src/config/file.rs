@@ -1,26 +1,37 @@
-//! The config file: flat TOML whose keys are the settings' names in small letters.
+//! The config file: TOML whose keys are the settings' names in small letters, and a table `runtimes`.
 
 use std::io;
 use std::path::Path;
 
 use toml::Value;
 use trl_protocol::request::nearest;
+use trl_runtime::NamedRuntime;
 
-use super::ConfigError;
 use super::keys::Key;
 use super::layers::{Origin, Said};
+use super::{ConfigError, runtimes};
 
 /// A file that is not there says nothing, unless it was asked for by name.
-pub(super) fn read(path: &Path, asked_for: bool) -> Result<Vec<(Key, Said)>, ConfigError> {
+pub(super) fn read(path: &Path, asked_for: bool) -> Result<FromFile, ConfigError> {
     let bad = |problem: String| ConfigError::File { path: path.to_owned(), problem };
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if is_absent(&error) && !asked_for => return Ok(Vec::new()),
+        Err(error) if is_absent(&error) && !asked_for => return Ok(FromFile::default()),
         Err(error) => return Err(bad(error.to_string())),
     };
-    let table: toml::Table =
+    let mut table: toml::Table =
         toml::from_str(&text).map_err(|error| bad(error.to_string().trim_end().to_owned()))?;
-    table.into_iter().map(|(name, value)| setting(path, &name, value)).collect()
+    let runtimes =
+        table.remove("runtimes").map_or(Ok(Vec::new()), |value| runtimes::read(value).map_err(bad))?;
+    let settings: Result<_, _> = table.into_iter().map(|(name, value)| setting(path, &name, value)).collect();
+    Ok(FromFile { settings: settings?, runtimes })
+}
+
+/// What a config file says.
+#[derive(Debug, Default)]
+pub(super) struct FromFile {
+    pub(super) settings: Vec<(Key, Said)>,
+    pub(super) runtimes: Vec<NamedRuntime>,
 }
 
 fn is_absent(error: &io::Error) -> bool {

@@ -52,6 +52,8 @@ keys! {
     MinFreeMemory, "TRL_MIN_FREE_MEMORY", Some("min_free_memory"), Inside, "no new session while less memory than this is free; 0 is never; default 32 MiB";
     ExitIdle, "TRL_EXIT_IDLE_SEC", Some("exit_idle_sec"), Inside, "the daemon ends when for this long it had no session, no client and no live agent; 0 is never; default 0";
     KeepSessions, "TRL_KEEP_SESSIONS", Some("keep_sessions"), Inside, "leave the sessions to the next daemon when this one is told to end; default no";
+    ContainerEngine, "TRL_CONTAINER_ENGINE", Some("container_engine"), Outside, "container engine for sessions in containers: `docker`, `podman`, `nerdctl` or the path of one; default the first that is installed";
+    HostProgram, "TRL_HOST_PROGRAM", Some("host_program"), Outside, "statically linked host program for containers and other machines; default `trl-host-ARCH` beside `trl`";
     McpTools, "TRL_MCP_TOOLS", Some("mcp_tools"), Inside, "tools that MCP clients are offered: `minimal`, `terminal`, `default`, `mail`, `full`, or names separated by commas";
     McpStructured, "TRL_MCP_STRUCTURED", Some("mcp_structured"), Inside, "results for MCP clients also as fields, with output schemas; for programs, since models are then shown the fields instead of the text; default no";
     Relay, "TRL_RELAY", Some("relay"), Outside, "broker that carries mail between machines, `nats://HOST:4222` or `tls://HOST:4222`, several of a cluster with commas; default none";

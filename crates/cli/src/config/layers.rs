@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use trl_runtime::NamedRuntime;
+
 use super::dot_env::{self, EnvFile, Ignored};
 use super::keys::Key;
 use super::places::{self, Places};
@@ -76,6 +78,7 @@ pub(crate) struct Layers {
     said: BTreeMap<Key, Said>,
     pub(crate) ignored: Option<Ignored>,
     pub(crate) places: Places,
+    pub(crate) runtimes: Vec<NamedRuntime>,
 }
 
 impl Layers {
@@ -96,10 +99,11 @@ impl Layers {
         }
         let home = said.get(&Key::Home).map(|home| ambient.cwd.join(&home.text));
         let places = places::find(flags, home.as_deref(), ambient)?;
-        for (key, spoken) in file::read(&places.config_file, flags.config_file.is_some())? {
+        let from_config = file::read(&places.config_file, flags.config_file.is_some())?;
+        for (key, spoken) in from_config.settings {
             said.entry(key).or_insert(spoken);
         }
-        Ok(Layers { said, ignored: from_file.ignored, places })
+        Ok(Layers { said, ignored: from_file.ignored, places, runtimes: from_config.runtimes })
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<&Said> {

@@ -10,6 +10,7 @@ mod keys;
 mod layers;
 mod places;
 mod resolve;
+mod runtimes;
 mod value;
 
 pub(crate) use dot_env::EnvFile;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use trl_gateway::TlsFiles;
 use trl_mail::relay::broker::{BrokerConfig, Credentials, Tls};
 use trl_protocol::limits;
+use trl_runtime::NamedRuntime;
 
 use super::dot_env::Ignored;
 use super::keys::Key;
@@ -36,6 +37,9 @@ pub(crate) struct Settings {
     pub(crate) min_free_memory: u64,
     pub(crate) exit_idle_s: f64,
     pub(crate) keep_sessions: bool,
+    pub(crate) runtimes: Vec<NamedRuntime>,
+    pub(crate) container_engine: Option<String>,
+    pub(crate) host_program: Option<PathBuf>,
     pub(crate) mcp_tools: trl_mcp::Profile,
     pub(crate) mcp_structured: bool,
     pub(crate) relay: Option<BrokerConfig>,
@@ -114,6 +118,9 @@ pub(crate) fn resolve(layers: &Layers, ambient: &Ambient) -> Result<Settings, Co
         min_free_memory: bytes(Key::MinFreeMemory, limits::DEFAULT_MIN_FREE_MEMORY)?,
         exit_idle_s: seconds(Key::ExitIdle, 0.0)?,
         keep_sessions: read(layers, Key::KeepSessions, value::yes_no, value::YES_NO, false)?,
+        runtimes: layers.runtimes.clone(),
+        container_engine: layers.get(Key::ContainerEngine).map(|said| said.text.clone()),
+        host_program: path(Key::HostProgram),
         mcp_tools: read(
             layers,
             Key::McpTools,

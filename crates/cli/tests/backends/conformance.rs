@@ -20,6 +20,7 @@ macro_rules! conformance {
             the_end_of_the_daemon_ends_its_sessions,
             many_sessions_at_once_are_kept_apart,
             what_cannot_be_started_is_refused_and_leaves_nothing,
+            files_are_those_of_the_place,
         );
     };
     ($world:expr; $($promise:ident,)*) => {$(
@@ -274,5 +275,19 @@ pub(crate) fn what_cannot_be_started_is_refused_and_leaves_nothing(world: &dyn W
     let message = daemon.fails("session.create", json!({"working_dir": "/no/such/dir"}), "INVALID_PARAMS");
     assert!(message.contains("/no/such/dir"), "{message}");
     assert_eq!(daemon.ok("session.list", json!({}))["sessions"], json!([]));
+    finish(daemon, world);
+}
+
+pub(crate) fn files_are_those_of_the_place(world: &dyn World) {
+    let home = Home::new();
+    let daemon = Daemon::start(&home, world);
+    create(&daemon, "s");
+    prints(&daemon, "s", "d=/tmp/trl-files-$$; mkdir -p $d; cd $d; echo from the shell > f", "");
+    prints(&daemon, "s", ":", "");
+    let read = daemon.ok("file.read", json!({"session_id": "s", "path": "f"}));
+    assert_eq!(read["text"], "from the shell\n", "{read}");
+    daemon.ok("file.write", json!({"session_id": "s", "path": "g", "content": "from outside\n"}));
+    prints(&daemon, "s", "cat g; cd /; rm -r $d", "from outside\n");
+    daemon.fails("file.stat", json!({"session_id": "s", "path": "/no/such"}), "FILE_NOT_FOUND");
     finish(daemon, world);
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncWriteExt as _, copy, duplex, split};
 use trl_protocol::session::SessionInfo;
-use trl_protocol::system::ShellFound;
+use trl_protocol::system::{PlaceFacts, RuntimeKind, ShellFound};
 use trl_protocol::wire::SessionSpec;
 use trl_protocol::{Fault, SessionId};
 use trl_runtime::Config;
@@ -51,6 +51,14 @@ fn through_pipe(connection: Connection) -> Connection {
 impl Backend for Piped {
     fn name(&self) -> &str {
         "piped"
+    }
+
+    fn kind(&self) -> RuntimeKind {
+        RuntimeKind::Local
+    }
+
+    fn look(&self) -> BoxFuture<'_, Result<Option<PlaceFacts>, Fault>> {
+        self.far.look()
     }
 
     fn prepare<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Prepared, Fault>> {

@@ -25,6 +25,8 @@ enum Source {
     Terminal,
     Output(u64, Stream),
     Input(u64),
+    /// A child that does something with a file has something to say.
+    File(u64),
     /// A process of a session that is ending has ended.
     Doomed,
     /// A process of a stopped command has ended.
@@ -80,6 +82,9 @@ impl Host {
         }
         for exec in self.commands.active() {
             self.add_exec_sources(exec, &mut add);
+        }
+        for (number, socket) in self.files.sockets() {
+            add(Source::File(number), socket, PollFlags::IN);
         }
         if let Some(awaited) = self.shutdown.awaited() {
             add(Source::Doomed, awaited.as_fd(), PollFlags::IN);
@@ -143,6 +148,7 @@ impl Host {
             Source::Terminal => self.on_terminal(),
             Source::Output(number, stream) => self.on_output(number, stream),
             Source::Input(number) => self.feed(number),
+            Source::File(number) => self.on_file_worker(number),
             Source::Doomed => self.continue_wind_down(),
             Source::Straggler => self.on_straggler_gone(),
         }

@@ -9,6 +9,7 @@ mod attached;
 mod background;
 mod effects;
 mod event_loop;
+mod file_requests;
 mod launch;
 mod listener;
 mod outcome;
@@ -39,8 +40,9 @@ use trl_protocol::wire::{FromHost, HOST_PROTOCOL, SessionSpec, ToHost};
 use trl_sys::trust;
 
 use crate::activity::Activity;
-use crate::commands::Commands;
+use crate::commands::{Commands, Requester};
 use crate::driver::{Driver, Effects, Event, Traits};
+use crate::files::FileWorkers;
 use crate::revival::Past;
 use crate::shell::dialect::{self, Dialect};
 use crate::shell::{Shell, text};
@@ -68,6 +70,7 @@ pub(crate) struct Host {
     console: Option<Console>,
     activity: Activity,
     shutdown: Shutdown,
+    files: FileWorkers<Requester>,
     kernel: Kernel,
 }
 
@@ -117,7 +120,13 @@ impl Host {
                 None => {}
             }
         };
-        match Host::start(*spec) {
+        let mut spec = *spec;
+        if let Err(fault) = crate::resolve::complete(&mut spec) {
+            link.send(&FromHost::Fault { req: 0, fault });
+            link.flush_waiting();
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        match Host::start(spec) {
             Ok(mut host) => {
                 link.greet(&host.welcome());
                 link.flush()?;
@@ -158,6 +167,7 @@ impl Host {
             console: None,
             activity: Activity::new(past.created_at),
             shutdown: Shutdown::default(),
+            files: FileWorkers::default(),
             kernel,
             spec,
         })
@@ -266,6 +276,7 @@ impl Host {
             running: running.map(|number| trl_protocol::ExecId { session: self.spec.session_id, number }),
             queued: self.commands.queued(),
             unresponsive: false,
+            runtime: None,
             damage: None,
         }
     }

@@ -63,6 +63,7 @@ impl Host {
                 let info = self.known(exec).map(|exec| exec.info(self.spec.session_id, self.shell_pid()));
                 (req, info.map(|info| Some(FromHost::Execs { req, execs: vec![info] })))
             }
+            ToHost::File { req, file } => (req, self.on_file(from(req), &file)),
             ToHost::Session { req } => {
                 (req, Ok(Some(FromHost::Session { req, session: Box::new(self.info()) })))
             }

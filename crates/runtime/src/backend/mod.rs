@@ -10,8 +10,12 @@
 //! daemon; each session remembers its own.
 
 mod connection;
+mod container;
+mod host_dirs;
 pub mod local;
 mod lost_session;
+mod programs;
+mod ssh;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,14 +26,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trl_protocol::session::SessionInfo;
-use trl_protocol::system::ShellFound;
+use trl_protocol::system::{PlaceFacts, RuntimeKind, ShellFound};
 use trl_protocol::wire::{Dialect, SessionSpec};
 use trl_protocol::{Fault, SessionId};
 
 pub use crate::link::{GreetError, Greeted, greet};
 pub use connection::Connection;
+pub use container::{Container, ContainerPlace};
+pub use host_dirs::HostDirsError;
 pub use local::Local;
 pub use lost_session::{Damage, LostSession, SavedSession};
+pub use ssh::Ssh;
 
 /// A future of a trait object's method.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -37,6 +44,11 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Backend: fmt::Debug + Send + Sync {
     /// The name by which sessions refer to it, such as `local`.
     fn name(&self) -> &str;
+
+    fn kind(&self) -> RuntimeKind;
+
+    /// Looks whether it can be used, and what the place is like; `None` if that is not known from outside.
+    fn look(&self) -> BoxFuture<'_, Result<Option<PlaceFacts>, Fault>>;
 
     /// Checks that a session can be created here now, and resolves what depends on the place.
     fn prepare<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Prepared, Fault>>;
@@ -81,6 +93,11 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Removes everything that is stored of a session.
     fn remove(&self, id: SessionId) -> BoxFuture<'_, ()>;
 
+    /// Whether its hosts are found without a network, so that a daemon can wait for that when it starts.
+    fn is_near(&self) -> bool {
+        true
+    }
+
     /// The last session of this backend has ended.
     fn no_sessions_left(&self) {}
 
@@ -118,11 +135,15 @@ pub struct Wanted<'a> {
 
 /// What a session gets there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prepared {
-    pub shell: Shell,
-    pub working_dir: String,
-    /// The environment that sessions inherit, before defaults and requests are added.
-    pub env: BTreeMap<String, String>,
+pub enum Prepared {
+    Known {
+        shell: Shell,
+        working_dir: String,
+        /// The environment that sessions inherit, before defaults and requests are added.
+        env: BTreeMap<String, String>,
+    },
+    /// The host finds out, where it runs.
+    ByHost,
 }
 
 /// A shell that is installed and that hosts can drive.

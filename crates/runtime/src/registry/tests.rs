@@ -25,6 +25,7 @@ fn info(id: SessionId, name: Option<&str>) -> SessionInfo {
         running: None,
         queued: 0,
         unresponsive: false,
+        runtime: None,
         damage: None,
     }
 }

@@ -76,6 +76,7 @@ pub fn info(id: SessionId) -> SessionInfo {
         running: None,
         queued: 0,
         unresponsive: false,
+        runtime: None,
         damage: None,
     }
 }

@@ -45,6 +45,14 @@ from ..protocol import (
     ExecStreamReply,
     ExecWaitReply,
     ExecWriteReply,
+    FileEditReply,
+    FileEntry,
+    FileListReply,
+    FileMakeDirReply,
+    FileMoveReply,
+    FileReadReply,
+    FileRemoveReply,
+    FileWriteReply,
     MailAutorespondReply,
     MailAwaitReplyReply,
     MailCheckReplyReply,
@@ -604,6 +612,162 @@ class AsyncMethods:
         )
         return await self._request("exec.write", params, ExecWriteReply)
 
+    async def file_edit(
+        self,
+        *,
+        new: str,
+        old: str,
+        path: str,
+        session_id: str,
+        all: bool | None = None,
+    ) -> FileEditReply:
+        """`file.edit`: Replaces a text in a file."""
+        params = _given(
+            {
+                "new": new,
+                "old": old,
+                "path": path,
+                "session_id": session_id,
+                "all": all,
+            }
+        )
+        return await self._request("file.edit", params, FileEditReply)
+
+    async def file_list(
+        self,
+        *,
+        session_id: str,
+        depth: int | None = None,
+        glob: str | None = None,
+        path: str | None = None,
+    ) -> FileListReply:
+        """`file.list`: Lists a directory."""
+        params = _given(
+            {
+                "session_id": session_id,
+                "depth": depth,
+                "glob": glob,
+                "path": path,
+            }
+        )
+        return await self._request("file.list", params, FileListReply)
+
+    async def file_make_dir(
+        self,
+        *,
+        path: str,
+        session_id: str,
+        parents: bool | None = None,
+    ) -> FileMakeDirReply:
+        """`file.make_dir`: Makes a directory."""
+        params = _given(
+            {
+                "path": path,
+                "session_id": session_id,
+                "parents": parents,
+            }
+        )
+        return await self._request("file.make_dir", params, FileMakeDirReply)
+
+    async def file_move(
+        self,
+        *,
+        from_: str,
+        session_id: str,
+        to: str,
+        overwrite: bool | None = None,
+    ) -> FileMoveReply:
+        """`file.move`: Renames a file or directory."""
+        params = _given(
+            {
+                "from": from_,
+                "session_id": session_id,
+                "to": to,
+                "overwrite": overwrite,
+            }
+        )
+        return await self._request("file.move", params, FileMoveReply)
+
+    async def file_read(
+        self,
+        *,
+        path: str,
+        session_id: str,
+        encoding: Encoding | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+    ) -> FileReadReply:
+        """`file.read`: Reads a part of a file, as the session sees it."""
+        params = _given(
+            {
+                "path": path,
+                "session_id": session_id,
+                "encoding": encoding,
+                "limit": limit,
+                "offset": offset,
+            }
+        )
+        return await self._request("file.read", params, FileReadReply)
+
+    async def file_remove(
+        self,
+        *,
+        path: str,
+        session_id: str,
+        recursive: bool | None = None,
+    ) -> FileRemoveReply:
+        """`file.remove`: Removes a file or directory."""
+        params = _given(
+            {
+                "path": path,
+                "session_id": session_id,
+                "recursive": recursive,
+            }
+        )
+        return await self._request("file.remove", params, FileRemoveReply)
+
+    async def file_stat(
+        self,
+        *,
+        path: str,
+        session_id: str,
+    ) -> FileEntry:
+        """`file.stat`: Describes one file, directory or symbolic link."""
+        params = _given(
+            {
+                "path": path,
+                "session_id": session_id,
+            }
+        )
+        return await self._request("file.stat", params, FileEntry)
+
+    async def file_write(
+        self,
+        *,
+        content: str,
+        path: str,
+        session_id: str,
+        append: bool | None = None,
+        encoding: Encoding | None = None,
+        if_sha256: str | None = None,
+        make_parents: bool | None = None,
+        mode: str | None = None,
+    ) -> FileWriteReply:
+        """`file.write`: Writes a file as a whole, or adds to its end."""
+        params = _given(
+            {
+                "content": content,
+                "path": path,
+                "session_id": session_id,
+                "append": append,
+                "encoding": encoding,
+                "if_sha256": if_sha256,
+                "make_parents": make_parents,
+                "mode": mode,
+            }
+        )
+        return await self._request("file.write", params, FileWriteReply)
+
     async def mail_autorespond(
         self,
         *,
@@ -885,6 +1049,7 @@ class AsyncMethods:
         limits: SessionLimitsParam | None = None,
         name: str | None = None,
         rc: bool | None = None,
+        runtime: str | None = None,
         shell: str | None = None,
         timeout_s: float | None = None,
         tty: bool | None = None,
@@ -901,6 +1066,7 @@ class AsyncMethods:
                 "limits": limits,
                 "name": name,
                 "rc": rc,
+                "runtime": runtime,
                 "shell": shell,
                 "timeout_s": timeout_s,
                 "tty": tty,

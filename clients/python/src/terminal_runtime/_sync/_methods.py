@@ -46,6 +46,14 @@ from ..protocol import (
     ExecStreamReply,
     ExecWaitReply,
     ExecWriteReply,
+    FileEditReply,
+    FileEntry,
+    FileListReply,
+    FileMakeDirReply,
+    FileMoveReply,
+    FileReadReply,
+    FileRemoveReply,
+    FileWriteReply,
     MailAutorespondReply,
     MailAwaitReplyReply,
     MailCheckReplyReply,
@@ -605,6 +613,162 @@ class Methods:
         )
         return self._request("exec.write", params, ExecWriteReply)
 
+    def file_edit(
+        self,
+        *,
+        new: str,
+        old: str,
+        path: str,
+        session_id: str,
+        all: bool | None = None,
+    ) -> FileEditReply:
+        """`file.edit`: Replaces a text in a file."""
+        params = _given(
+            {
+                "new": new,
+                "old": old,
+                "path": path,
+                "session_id": session_id,
+                "all": all,
+            }
+        )
+        return self._request("file.edit", params, FileEditReply)
+
+    def file_list(
+        self,
+        *,
+        session_id: str,
+        depth: int | None = None,
+        glob: str | None = None,
+        path: str | None = None,
+    ) -> FileListReply:
+        """`file.list`: Lists a directory."""
+        params = _given(
+            {
+                "session_id": session_id,
+                "depth": depth,
+                "glob": glob,
+                "path": path,
+            }
+        )
+        return self._request("file.list", params, FileListReply)
+
+    def file_make_dir(
+        self,
+        *,
+        path: str,
+        session_id: str,
+        parents: bool | None = None,
+    ) -> FileMakeDirReply:
+        """`file.make_dir`: Makes a directory."""
+        params = _given(
+            {
+                "path": path,
+                "session_id": session_id,
+                "parents": parents,
+            }
+        )
+        return self._request("file.make_dir", params, FileMakeDirReply)
+
+    def file_move(
+        self,
+        *,
+        from_: str,
+        session_id: str,
+        to: str,
+        overwrite: bool | None = None,
+    ) -> FileMoveReply:
+        """`file.move`: Renames a file or directory."""
+        params = _given(
+            {
+                "from": from_,
+                "session_id": session_id,
+                "to": to,
+                "overwrite": overwrite,
+            }
+        )
+        return self._request("file.move", params, FileMoveReply)
+
+    def file_read(
+        self,
+        *,
+        path: str,
+        session_id: str,
+        encoding: Encoding | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+    ) -> FileReadReply:
+        """`file.read`: Reads a part of a file, as the session sees it."""
+        params = _given(
+            {
+                "path": path,
+                "session_id": session_id,
+                "encoding": encoding,
+                "limit": limit,
+                "offset": offset,
+            }
+        )
+        return self._request("file.read", params, FileReadReply)
+
+    def file_remove(
+        self,
+        *,
+        path: str,
+        session_id: str,
+        recursive: bool | None = None,
+    ) -> FileRemoveReply:
+        """`file.remove`: Removes a file or directory."""
+        params = _given(
+            {
+                "path": path,
+                "session_id": session_id,
+                "recursive": recursive,
+            }
+        )
+        return self._request("file.remove", params, FileRemoveReply)
+
+    def file_stat(
+        self,
+        *,
+        path: str,
+        session_id: str,
+    ) -> FileEntry:
+        """`file.stat`: Describes one file, directory or symbolic link."""
+        params = _given(
+            {
+                "path": path,
+                "session_id": session_id,
+            }
+        )
+        return self._request("file.stat", params, FileEntry)
+
+    def file_write(
+        self,
+        *,
+        content: str,
+        path: str,
+        session_id: str,
+        append: bool | None = None,
+        encoding: Encoding | None = None,
+        if_sha256: str | None = None,
+        make_parents: bool | None = None,
+        mode: str | None = None,
+    ) -> FileWriteReply:
+        """`file.write`: Writes a file as a whole, or adds to its end."""
+        params = _given(
+            {
+                "content": content,
+                "path": path,
+                "session_id": session_id,
+                "append": append,
+                "encoding": encoding,
+                "if_sha256": if_sha256,
+                "make_parents": make_parents,
+                "mode": mode,
+            }
+        )
+        return self._request("file.write", params, FileWriteReply)
+
     def mail_autorespond(
         self,
         *,
@@ -886,6 +1050,7 @@ class Methods:
         limits: SessionLimitsParam | None = None,
         name: str | None = None,
         rc: bool | None = None,
+        runtime: str | None = None,
         shell: str | None = None,
         timeout_s: float | None = None,
         tty: bool | None = None,
@@ -902,6 +1067,7 @@ class Methods:
                 "limits": limits,
                 "name": name,
                 "rc": rc,
+                "runtime": runtime,
                 "shell": shell,
                 "timeout_s": timeout_s,
                 "tty": tty,

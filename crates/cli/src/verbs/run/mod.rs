@@ -52,6 +52,10 @@ pub(crate) struct Args {
     /// The shell of a session that is made now: bash, zsh, sh or dash, or the path of one
     #[arg(long)]
     shell: Option<String>,
+    /// Where a session that is made now runs: a runtime's name, `container:IMAGE`, `ssh:HOST`, `label:NAME` or `any`;
+    /// without -s it is one for that runtime
+    #[arg(long, value_name = "RUNTIME")]
+    on: Option<String>,
     /// A variable for this command only; may be given more than once
     #[arg(short, long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
@@ -109,14 +113,18 @@ fn size(text: &str) -> std::result::Result<u64, String> {
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let client = context.client().await?;
     if args.new {
-        let session = target::throw_away(&client, args.shell.as_deref()).await?;
+        let session = target::throw_away(&client, args.shell.as_deref(), args.on.as_deref()).await?;
         let done = in_session(args, context, &client, session).await;
         let ended = client
             .call::<methods::SessionDestroy>(&DestroyParams { session_id: session.to_string(), force: true })
             .await;
         return done.and_then(|status| ended.map(|_| status).map_err(Failure::from));
     }
-    let session = target::find_or_make(&client, &args.session, args.shell.as_deref()).await?;
+    let named = match &args.on {
+        Some(runtime) if args.session == target::DEFAULT => target::name_on(runtime),
+        _ => args.session.clone(),
+    };
+    let session = target::find_or_make_on(&client, &named, args.shell.as_deref(), args.on.as_deref()).await?;
     if !args.detach {
         target::refuse_own_session(session.id)?;
         if let Some(exec) = session.busy_with.filter(|_| !args.no_wait) {

@@ -16,7 +16,7 @@ use trl_client::MAX_SOCKET_PATH;
 use trl_client::readiness::Readiness;
 use trl_gateway::{GatewayConfig, HttpError, ServeError, SocketError};
 use trl_protocol::agent::Mode;
-use trl_runtime::{LocalError, StartError};
+use trl_runtime::{HostDirsError, StartError};
 
 use crate::args::Global;
 use crate::config::{self, EnvFile, Flags, Key, Settings};
@@ -300,6 +300,12 @@ impl Daemon {
         config.working_dir = working_dir;
         config.home_dir = home_dir;
         config.open_files = open_files::take_what_is_allowed();
+        config.static_host = self.settings.host_program.clone().or_else(|| {
+            let beside = config.host_program.with_file_name(format!("trl-host-{}", std::env::consts::ARCH));
+            Some(beside).filter(|path| path.is_file())
+        });
+        config.runtimes = self.settings.runtimes.clone();
+        config.container_engine = self.settings.container_engine.clone();
         config.max_sessions = self.settings.max_sessions;
         config.default_timeout_s = self.settings.default_timeout_s;
         config.max_output_bytes = self.settings.max_output_bytes;
@@ -322,7 +328,7 @@ fn refused(error: ServeError) -> Failure {
                 .to_owned(),
         ),
         ServeError::Socket(SocketError::Untrusted(untrusted))
-        | ServeError::Start(StartError::Local(LocalError::Untrusted(untrusted))) => untrusted.help(),
+        | ServeError::Start(StartError::Local(HostDirsError::Untrusted(untrusted))) => untrusted.help(),
         ServeError::Http(HttpError::NoToken) => Some(http::HOW_TO_SET_A_TOKEN.to_owned()),
         _ => None,
     };

@@ -1,11 +1,10 @@
 //! Hosts as processes of this machine, reached over Unix sockets.
 //!
 //! Each host listens on a socket in `hosts/` and keeps its files in a directory of its own in
-//! `sessions/`. A socket on which nobody listens belongs to a dead host.
+//! `sessions/`.
 
 mod memory;
 mod orphans;
-mod paths;
 mod process;
 mod shells;
 mod spawn_host;
@@ -13,31 +12,27 @@ mod standby;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use tokio::net::UnixStream;
 use tokio::time::Instant;
-use trl_journal::Moment;
 use trl_protocol::session::SessionInfo;
-use trl_protocol::system::ShellFound;
+use trl_protocol::system::{PlaceFacts, RuntimeKind, ShellFound};
 use trl_protocol::wire::SessionSpec;
 use trl_protocol::{Fault, SessionId};
-use trl_sys::private::{DirError, make_private};
-use trl_sys::trust::{self, Untrusted};
+use trl_sys::private::make_private;
+use trl_sys::shells::Search;
 
+use super::host_dirs::{HostDirs, HostDirsError, Layout, SessionPaths};
 use super::{
     Backend, BoxFuture, ConnectError, Connection, Damage, HostHandle, Listing, Liveness, LostSession,
     Prepared, Reached, SavedSession, Shell, StartedHost, Wanted,
 };
 use crate::config::Config;
 use crate::environment;
-use paths::{Dirs, SessionPaths};
 use process::HostProcess;
-use shells::ShellSearch;
 use standby::Standby;
 
 /// How long the standby host stays when there is no session any more.
@@ -45,17 +40,6 @@ const STANDBY_LINGER: Duration = Duration::from_secs(1);
 /// How long a host whose socket was removed may take to make it again.
 const SOCKET_PATIENCE: Duration = Duration::from_millis(500);
 const SOCKET_POLL: Duration = Duration::from_millis(5);
-
-/// Why the directories of local sessions cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum LocalError {
-    #[error(transparent)]
-    Dir(#[from] DirError),
-    #[error(transparent)]
-    Untrusted(#[from] Untrusted),
-    #[error("{path} is too long for sockets in it (103 bytes at most); choose a shorter TRL_HOME")]
-    PathTooLong { path: PathBuf },
-}
 
 /// The part of the daemon's configuration that concerns local hosts.
 #[derive(Debug)]
@@ -75,7 +59,7 @@ struct LocalConfig {
 #[derive(Debug)]
 struct State {
     config: LocalConfig,
-    dirs: Dirs,
+    dirs: HostDirs,
     standby: Standby,
     /// Hosts started so far.
     starts: AtomicU64,
@@ -87,22 +71,22 @@ pub struct Local(Arc<State>);
 
 impl Local {
     /// Makes the directories, closed to other users.
-    pub fn new(config: &Config) -> Result<Local, LocalError> {
-        let local = Local::at(config);
-        let dirs = &local.0.dirs;
-        if !dirs.are_short_enough() {
-            return Err(LocalError::PathTooLong { path: dirs.hosts.clone() });
-        }
-        for dir in [&config.runtime_dir, &config.state_dir, &dirs.hosts, &dirs.sessions] {
+    pub fn new(config: &Config) -> Result<Local, HostDirsError> {
+        for dir in [&config.runtime_dir, &config.state_dir] {
             make_private(dir)?;
         }
-        trust::check_path(&dirs.hosts)?;
+        let local = Local::at(config);
+        local.0.dirs.prepare()?;
         Ok(local)
     }
 
     pub(crate) fn at(config: &Config) -> Local {
         Local(Arc::new(State {
-            dirs: Dirs::new(&config.runtime_dir, &config.state_dir),
+            dirs: HostDirs::new(
+                Layout::Flat,
+                config.runtime_dir.join("hosts"),
+                config.state_dir.join("sessions"),
+            ),
             config: LocalConfig {
                 host_program: config.host_program.clone(),
                 host_args: config.host_args.clone(),
@@ -117,9 +101,9 @@ impl Local {
         }))
     }
 
-    fn shell_search(&self) -> ShellSearch<'_> {
+    fn shell_search(&self) -> Search<'_> {
         let env = &self.0.config.env;
-        ShellSearch {
+        Search {
             path: env.get("PATH").map_or("", String::as_str),
             preferred: env.get("SHELL").map(String::as_str),
         }
@@ -149,8 +133,9 @@ impl Local {
     fn prepared(&self, wanted: Wanted<'_>) -> Result<Prepared, Fault> {
         memory::check(self.0.config.min_free_memory)?;
         let found = shells::resolve(wanted.shell, self.shell_search())?;
-        Ok(Prepared {
-            shell: Shell { name: found.name, path: as_text(&found.path)?, dialect: found.dialect },
+        let dialect = shells::dialect(found.kind);
+        Ok(Prepared::Known {
+            shell: Shell { name: found.name, path: as_text(&found.path)?, dialect },
             working_dir: self.working_dir(wanted.working_dir)?,
             env: environment::inherited(&self.0.config.env),
         })
@@ -164,6 +149,14 @@ impl Local {
 impl Backend for Local {
     fn name(&self) -> &str {
         "local"
+    }
+
+    fn kind(&self) -> RuntimeKind {
+        RuntimeKind::Local
+    }
+
+    fn look(&self) -> BoxFuture<'_, Result<Option<PlaceFacts>, Fault>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     fn prepare<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Prepared, Fault>> {
@@ -195,21 +188,12 @@ impl Backend for Local {
     }
 
     fn list(&self) -> BoxFuture<'_, Listing> {
-        let dirs = &self.0.dirs;
-        let listing = Listing { addresses: dirs.with_socket(), stored: dirs.with_files() };
-        Box::pin(std::future::ready(listing))
+        Box::pin(std::future::ready(self.0.dirs.list()))
     }
 
     fn connect(&self, id: SessionId) -> BoxFuture<'_, Result<Reached, ConnectError>> {
         Box::pin(async move {
-            let socket = self.paths(id).socket;
-            let stream = match UnixStream::connect(&socket).await {
-                Ok(stream) => stream,
-                Err(error) if is_stale(&error) => return Err(ConnectError::Gone),
-                Err(error) => return Err(ConnectError::Failed(error)),
-            };
-            trust::check_peer(&stream, &socket)
-                .map_err(|untrusted| ConnectError::Failed(io::Error::other(untrusted)))?;
+            let stream = self.0.dirs.connect(id).await?;
             let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
             let pid = pid.and_then(|pid| u32::try_from(pid).ok());
             let host = pid.map(|pid| Arc::new(HostProcess::of(pid)) as Arc<dyn HostHandle>);
@@ -228,9 +212,9 @@ impl Backend for Local {
                 return Liveness::Dead;
             }
             // A host that has just lost its daemon makes its socket again if that was removed.
-            let socket = self.paths(info.session_id).socket;
+            let paths = self.paths(info.session_id);
             let begun = Instant::now();
-            while !socket.exists() {
+            while !paths.has_socket() {
                 if begun.elapsed() > SOCKET_PATIENCE {
                     return Liveness::Unreachable;
                 }
@@ -241,16 +225,15 @@ impl Backend for Local {
     }
 
     fn saved(&self, id: SessionId) -> BoxFuture<'_, Option<Result<SavedSession, Damage>>> {
-        Box::pin(SavedSession::read(self.paths(id).state_dir, id))
+        Box::pin(self.0.dirs.saved(id))
     }
 
     fn lost_session(&self, info: SessionInfo) -> BoxFuture<'_, Result<LostSession, Fault>> {
-        let dir = self.paths(info.session_id).state_dir;
-        Box::pin(LostSession::open(info, dir))
+        Box::pin(self.0.dirs.lost_session(info))
     }
 
     fn unused_for(&self, id: SessionId) -> BoxFuture<'_, Option<Duration>> {
-        Box::pin(std::future::ready(unused_for(&self.paths(id).state_dir)))
+        Box::pin(std::future::ready(self.0.dirs.unused_for(id)))
     }
 
     fn end_orphans(&self, ids: Vec<SessionId>) -> BoxFuture<'_, ()> {
@@ -258,16 +241,7 @@ impl Backend for Local {
     }
 
     fn remove_dead_address(&self, id: SessionId) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            let paths = self.paths(id);
-            match UnixStream::connect(&paths.socket).await {
-                Err(error) if is_stale(&error) => paths.remove_socket(),
-                other => {
-                    let socket = paths.socket.display();
-                    tracing::warn!(%socket, alive = other.is_ok(), "a lost host may be alive: its socket is left");
-                }
-            }
-        })
+        Box::pin(self.0.dirs.remove_dead_address(id))
     }
 
     fn remove(&self, id: SessionId) -> BoxFuture<'_, ()> {
@@ -289,19 +263,6 @@ impl Backend for Local {
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.0.standby.close())
     }
-}
-
-/// By what the session wrote last or, if that cannot be read, by the time of its directory.
-fn unused_for(state_dir: &Path) -> Option<Duration> {
-    if let Some(written) = SavedSession::last_written(state_dir) {
-        return Some(written.age(&Moment::now()));
-    }
-    let used = state_dir.metadata().and_then(|meta| meta.modified()).ok()?;
-    Some(SystemTime::now().duration_since(used).unwrap_or_default())
-}
-
-fn is_stale(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
 }
 
 fn as_text(path: &Path) -> Result<String, Fault> {

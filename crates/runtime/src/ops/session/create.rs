@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use trl_protocol::ids::is_session_name;
 use trl_protocol::session::{CreateParams, Created, SessionInfo, SessionLimits, SessionState};
-use trl_protocol::wire::SessionSpec;
+use trl_protocol::wire::{Dialect, Resolve, SessionSpec};
 use trl_protocol::{Code, Fault, SessionId};
 
 use super::destroy;
-use crate::backend::{Backend, Prepared, Wanted};
+use crate::backend::{Backend, Prepared, Shell, Wanted};
 use crate::caller::Caller;
 use crate::registry::Reservation;
 use crate::runtime::Inner;
+use crate::runtime_choice::{Choice, choose};
 use crate::session::Session;
 use crate::{environment, seconds};
 
@@ -25,6 +26,7 @@ pub(crate) async fn perform(
     caller: &Caller,
 ) -> Result<Created, Fault> {
     let plan = Plan::of(runtime, params).await?;
+    let runtime_reason = plan.reason.clone();
     let reservation = reserve(runtime, &*plan.backend, plan.name.as_deref()).await?;
     // In a task of its own: a client that goes away must not leave half a session.
     let making = tokio::spawn(make(Arc::clone(runtime), plan, reservation));
@@ -44,6 +46,8 @@ pub(crate) async fn perform(
         state: info.state,
         created_at: info.created_at,
         pid: info.pid,
+        runtime: info.runtime,
+        runtime_reason,
     })
 }
 
@@ -52,7 +56,10 @@ pub(crate) async fn perform(
 struct Plan {
     name: Option<String>,
     backend: Arc<dyn Backend>,
+    /// Why it is this one, if the request left it open.
+    reason: Option<String>,
     prepared: Prepared,
+    wanted: Resolve,
     env: BTreeMap<String, String>,
     timeout_s: f64,
     idle_timeout_s: f64,
@@ -77,7 +84,8 @@ impl Plan {
         environment::check(&env)?;
         let limits = params.limits.unwrap_or_default();
         let journal_bytes = Some(limits.journal_bytes.unwrap_or(config.journal_bytes));
-        let backend = Arc::clone(runtime.default_backend());
+        let Choice { backend, reason } = choose(runtime, params.runtime.as_deref())?;
+        runtime.backends.adopted(&*backend).await;
         let wanted = Wanted { shell: params.shell.as_deref(), working_dir: params.working_dir.as_deref() };
         let prepared = backend.prepare(wanted).await?;
         Ok(Plan {
@@ -92,13 +100,21 @@ impl Plan {
             name: params.name,
             env,
             backend,
+            reason,
             prepared,
+            wanted: Resolve { shell: params.shell, working_dir: params.working_dir },
         })
     }
 
     /// Where the host keeps its files and where it listens is for the backend to say.
     fn into_spec(self, runtime: &Inner, id: SessionId) -> SessionSpec {
-        let Prepared { shell, working_dir, env: base } = self.prepared;
+        let (shell, working_dir, base, resolve) = match self.prepared {
+            Prepared::Known { shell, working_dir, env } => (shell, working_dir, env, None),
+            Prepared::ByHost => {
+                let unknown = Shell { name: String::new(), path: String::new(), dialect: Dialect::Sh };
+                (unknown, String::new(), BTreeMap::new(), Some(self.wanted))
+            }
+        };
         let env =
             environment::of_session(base, &runtime.config, &self.env, self.tty, id, self.name.as_deref());
         SessionSpec {
@@ -120,17 +136,25 @@ impl Plan {
             socket: String::new(),
             resume: false,
             open_files: None,
+            resolve,
         }
     }
 
     /// What `session.list` tells until the host answers.
     fn info(&self, id: SessionId) -> SessionInfo {
         let now = format!("{:.3}", jiff::Timestamp::now());
+        let (shell, working_dir) = match &self.prepared {
+            Prepared::Known { shell, working_dir, .. } => (shell.name.clone(), working_dir.clone()),
+            Prepared::ByHost => (
+                self.wanted.shell.clone().unwrap_or_default(),
+                self.wanted.working_dir.clone().unwrap_or_default(),
+            ),
+        };
         SessionInfo {
             session_id: id,
             name: self.name.clone(),
-            shell: self.prepared.shell.name.clone(),
-            working_dir: self.prepared.working_dir.clone(),
+            shell,
+            working_dir,
             state: SessionState::Creating,
             env_keys: self.env.keys().cloned().collect(),
             created_at: now.clone(),
@@ -147,6 +171,7 @@ impl Plan {
             running: None,
             queued: 0,
             unresponsive: false,
+            runtime: Some(self.backend.name().to_owned()),
             damage: None,
         }
     }
@@ -156,7 +181,10 @@ async fn make(runtime: Arc<Inner>, plan: Plan, reservation: Reservation) -> Resu
     let id = reservation.id;
     let backend = Arc::clone(&plan.backend);
     reservation.describe(plan.info(id));
-    match backend.start(plan.into_spec(&runtime, id)).await {
+    runtime.backends.remember(&*backend);
+    let started = backend.start(plan.into_spec(&runtime, id)).await;
+    runtime.health.note(&*backend, started.as_ref().map(drop));
+    match started {
         Ok(started) => {
             tracing::info!(session = %id, host = started.host.describe(), "a session was created");
             let enter = |session| reservation.fill(session);

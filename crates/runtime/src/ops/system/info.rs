@@ -14,7 +14,7 @@ pub(crate) fn perform(runtime: &Inner) -> SystemInfo {
         host_protocol_version: HOST_PROTOCOL,
         pid: std::process::id(),
         features: METHODS.iter().map(|method| method.name.to_owned()).collect(),
-        shells: runtime.default_backend().shells(),
+        shells: runtime.backends.default().shells(),
         limits: LimitsInfo {
             max_sessions: config.max_sessions,
             default_timeout_s: config.default_timeout_s,

@@ -1,0 +1,80 @@
+//! Runtimes that the config file gives a name: `[runtimes.build1]`.
+
+use serde::Deserialize;
+use toml::Value;
+use trl_runtime::NamedRuntime;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Ssh,
+    Container,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    kind: Kind,
+    /// `[USER@]HOST[:PORT]`.
+    host: Option<String>,
+    image: Option<String>,
+    #[serde(default)]
+    labels: Vec<String>,
+    max_sessions: Option<usize>,
+}
+
+pub(super) fn read(value: Value) -> Result<Vec<NamedRuntime>, String> {
+    let Value::Table(table) = value else {
+        return Err("`runtimes` is a table of tables: [runtimes.NAME]".to_owned());
+    };
+    table.into_iter().map(|(name, value)| named(name, value)).collect()
+}
+
+fn named(name: String, value: Value) -> Result<NamedRuntime, String> {
+    let bad = |problem: String| format!("runtimes.{name}: {problem}");
+    if name.contains(':') || matches!(name.as_str(), "" | "local" | "any") {
+        return Err(bad("a runtime cannot have that name".to_owned()));
+    }
+    let written: Written = value.try_into().map_err(|error| bad(error.to_string().trim_end().to_owned()))?;
+    let missing = |what: &str| bad(format!("`{what}` is missing"));
+    let target = match written.kind {
+        Kind::Ssh => format!("ssh:{}", written.host.ok_or_else(|| missing("host"))?),
+        Kind::Container => format!("container:{}", written.image.ok_or_else(|| missing("image"))?),
+    };
+    Ok(NamedRuntime { name, target, labels: written.labels, max_sessions: written.max_sessions })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Vec<NamedRuntime>, String> {
+        let mut table: toml::Table = toml::from_str(text).unwrap();
+        read(table.remove("runtimes").unwrap())
+    }
+
+    #[test]
+    fn names_stand_for_targets() {
+        let text = "[runtimes.build1]\nkind = \"ssh\"\nhost = \"me@b:22\"\nlabels = [\"gpu\"]\nmax_sessions = 8\n\
+                    [runtimes.box]\nkind = \"container\"\nimage = \"debian:12\"\n";
+        let found = parsed(text).unwrap();
+        let targets: Vec<(&str, &str)> =
+            found.iter().map(|named| (named.name.as_str(), named.target.as_str())).collect();
+        assert_eq!(targets, [("box", "container:debian:12"), ("build1", "ssh:me@b:22")]);
+        assert_eq!((found[1].labels.as_slice(), found[1].max_sessions), (&["gpu".to_owned()][..], Some(8)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, said) in [
+            ("runtimes = 1", "table"),
+            ("[runtimes.x]\nkind = \"ssh\"", "`host` is missing"),
+            ("[runtimes.x]\nkind = \"warp\"", "warp"),
+            ("[runtimes.x]\nkind = \"ssh\"\nhost = \"h\"\nhots = 1", "hots"),
+            ("[runtimes.local]\nkind = \"ssh\"\nhost = \"h\"", "that name"),
+        ] {
+            let problem = parsed(text).unwrap_err();
+            assert!(problem.contains(said), "{text}: {problem}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! From here to a session.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use trl_protocol::exec::Encoding;
+use trl_protocol::file::{FileKind, MakeDirParams, Mode, MoveParams, WriteParams};
+use trl_protocol::methods;
+
+use super::progress::Progress;
+use super::{PART, There, base_name, is_directory, part_name};
+use crate::failure::{Failure, Result};
+
+pub(super) async fn copy(
+    there: &There<'_>,
+    from: &str,
+    to: &str,
+    recursive: bool,
+    progress: &mut Progress,
+) -> Result<()> {
+    let meta = fs::metadata(from).map_err(|error| Failure::system(from, error))?;
+    let into_dir = there.stat(to).await?.is_some_and(|entry| entry.kind == FileKind::Directory);
+    let target = match base_name(from) {
+        Some(name) if into_dir => format!("{}/{name}", to.trim_end_matches('/')),
+        _ => to.to_owned(),
+    };
+    match (meta.is_dir(), recursive) {
+        (true, true) => directory(there, Path::new(from), &target, progress).await,
+        (true, false) => Err(is_directory(from)),
+        (false, _) => file(there, Path::new(from), &target, progress).await,
+    }
+}
+
+async fn directory(there: &There<'_>, from: &Path, to: &str, progress: &mut Progress) -> Result<()> {
+    let failed = |error| Failure::system(&from.display().to_string(), error);
+    let mut left = vec![(from.to_owned(), to.to_owned())];
+    while let Some((dir, target)) = left.pop() {
+        let params =
+            MakeDirParams { session_id: there.session.to_owned(), path: target.clone(), parents: true };
+        there.client.call::<methods::FileMakeDir>(&params).await?;
+        for entry in fs::read_dir(&dir).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let Ok(name) = entry.file_name().into_string() else {
+                return Err(Failure::usage(format!(
+                    "{} has a name that is no UTF-8",
+                    entry.path().display()
+                )));
+            };
+            let below = format!("{target}/{name}");
+            let kind = entry.file_type().map_err(failed)?;
+            if kind.is_dir() {
+                left.push((entry.path(), below));
+            } else if kind.is_file() {
+                file(there, &entry.path(), &below, progress).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn file(there: &There<'_>, from: &Path, to: &str, progress: &mut Progress) -> Result<()> {
+    let shown = from.display().to_string();
+    let failed = |error| Failure::system(&shown, error);
+    let mut source = File::open(from).map_err(failed)?;
+    let meta = source.metadata().map_err(failed)?;
+    let whole = meta.len();
+    let (dir, name) = to.rsplit_once('/').map_or(("", to), |(dir, name)| (dir, name));
+    let identity = format!("{shown} {whole} {} {} {to}", meta.mtime(), meta.mtime_nsec());
+    let slash = if to.contains('/') { "/" } else { "" };
+    let part = format!("{dir}{slash}{}", part_name(name, &identity));
+    let mut offset = there.stat(&part).await?.map_or(0, |entry| entry.bytes).min(whole);
+    source.seek(SeekFrom::Start(offset)).map_err(failed)?;
+    let write = |content: String, append| WriteParams {
+        session_id: there.session.to_owned(),
+        path: part.clone(),
+        content,
+        encoding: Encoding::Base64,
+        append,
+        mode: Some(Mode(meta.permissions().mode() & 0o777)),
+        ..WriteParams::default()
+    };
+    if offset == 0 {
+        there.client.call::<methods::FileWrite>(&write(String::new(), false)).await?;
+    }
+    while offset < whole {
+        let mut piece = Vec::new();
+        source.by_ref().take(PART).read_to_end(&mut piece).map_err(failed)?;
+        if piece.is_empty() {
+            return Err(Failure::usage(format!("{shown} has become shorter while it was copied")));
+        }
+        let written = there.client.call::<methods::FileWrite>(&write(STANDARD.encode(&piece), true)).await?;
+        offset += piece.len() as u64;
+        if written.total_bytes != offset {
+            return Err(Failure::usage(format!("something else writes to {part} in the session")));
+        }
+        progress.at(&shown, piece.len() as u64, offset, whole);
+    }
+    let params = MoveParams {
+        session_id: there.session.to_owned(),
+        from: part.clone(),
+        to: to.to_owned(),
+        overwrite: true,
+    };
+    there.client.call::<methods::FileMove>(&params).await?;
+    progress.file_done();
+    Ok(())
+}

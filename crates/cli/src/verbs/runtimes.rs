@@ -1,0 +1,54 @@
+//! `trl runtimes`: where sessions can run.
+
+use trl_protocol::methods;
+use trl_protocol::system::{NoParams, RuntimeFound, RuntimeState};
+
+use crate::context::Context;
+use crate::failure::Result;
+use crate::table::{Keep, Table};
+use crate::{human, output};
+
+/// Show where sessions can run
+///
+/// This machine, the runtimes of the config file (`[runtimes.NAME]`), and those that sessions were made on.
+/// What is shown is what was last seen; a look at the others goes on in the background.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) async fn run(_: &Args, context: &Context) -> Result<u8> {
+    let found = context.client().await?.call::<methods::SystemRuntimes>(&NoParams {}).await?;
+    if context.output.json {
+        context.output.json(&found)?;
+        return Ok(0);
+    }
+    let mut table = Table::new(
+        &["NAME", "STATE", "ARCH", "CPUS", "MEMORY", "LOAD", "SESSIONS", "LABELS", "REASON"],
+        "REASON",
+        Keep::Start,
+    );
+    for runtime in &found.runtimes {
+        table.row(row(runtime));
+    }
+    context.output.text(&table.render(output::terminal_width(), context.output.paint))?;
+    Ok(0)
+}
+
+fn row(runtime: &RuntimeFound) -> Vec<String> {
+    let dash = || "-".to_owned();
+    let state = match runtime.state {
+        RuntimeState::Ready => "ready".to_owned(),
+        RuntimeState::Unreachable => format!("unreachable {}", human::age_of(&runtime.since)),
+        RuntimeState::Unknown => "unknown".to_owned(),
+    };
+    vec![
+        runtime.name.clone(),
+        state,
+        if runtime.arch.is_empty() { dash() } else { runtime.arch.clone() },
+        if runtime.cpus == 0 { dash() } else { runtime.cpus.to_string() },
+        runtime.memory_bytes.map_or_else(dash, human::bytes),
+        runtime.load.map_or_else(dash, |load| format!("{load:.1}")),
+        format!("{}/{}", runtime.sessions, runtime.max_sessions),
+        if runtime.labels.is_empty() { dash() } else { runtime.labels.join(",") },
+        runtime.reason.clone().unwrap_or_default(),
+    ]
+}

@@ -1,0 +1,77 @@
+//! Which runtime a session gets, through a real daemon with runtimes in its config file.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use trl_testkit::{Daemon, GUARD, wait_until};
+
+/// Nobody listens on port 1.
+const CONFIG: &str = r#"
+[runtimes.away]
+kind = "ssh"
+host = "nobody@127.0.0.1:1"
+labels = ["far"]
+max_sessions = 3
+"#;
+
+fn configured() -> Daemon {
+    let daemon = Daemon::builder(trl_testkit::trl!()).env("TRL_HOST_PROGRAM", "/bin/true").prepare();
+    let dir = daemon.home().join("config");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("config.toml"), CONFIG).unwrap();
+    daemon.started()
+}
+
+fn away(daemon: &Daemon) -> Value {
+    let found = daemon.connect().ok("system.runtimes", json!({}));
+    let all = found["runtimes"].as_array().cloned().unwrap_or_default();
+    all.into_iter().find(|it| it["name"] == "away").unwrap_or_default()
+}
+
+#[test]
+fn what_cannot_be_reached_is_told_and_holds_nobody_up() {
+    let daemon = configured();
+    let asked = std::time::Instant::now();
+    let first = away(&daemon);
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    assert_eq!(
+        (&first["kind"], &first["labels"], &first["max_sessions"]),
+        (&json!("ssh"), &json!(["far"]), &json!(3))
+    );
+    let mut seen = Value::Null;
+    wait_until("it is found out of reach", GUARD, || {
+        seen = away(&daemon);
+        seen["state"] == "unreachable"
+    });
+    assert!(seen["reason"].as_str().is_some_and(|reason| reason.contains("127.0.0.1")), "{seen}");
+    assert!(seen["since"].as_str().is_some_and(|since| since.contains('T')), "{seen}");
+    let shown = daemon.trl(&["runtimes"]);
+    let text = String::from_utf8_lossy(&shown.stdout);
+    assert!(text.contains("local") && text.contains("unreachable"), "{text}");
+
+    let mut connection = daemon.connect();
+    connection.fails("session.create", json!({"runtime": "away"}), "RUNTIME_UNAVAILABLE");
+    let message = connection.fails("session.create", json!({"runtime": "label:far"}), "RUNTIME_UNAVAILABLE");
+    assert!(message.contains("away"), "{message}");
+    assert_eq!(connection.ok("session.list", json!({}))["sessions"], json!([]));
+}
+
+#[test]
+fn names_labels_and_any() {
+    let daemon = configured();
+    let mut connection = daemon.connect();
+    for (asked, said) in [("awya", "\"away\""), ("label:gpu", "far"), ("nonsense", "container:IMAGE")] {
+        let message = connection.fails("session.create", json!({"runtime": asked}), "RUNTIME_NOT_FOUND");
+        assert!(message.contains(said), "{asked}: {message}");
+    }
+    let created = connection.ok("session.create", json!({"runtime": "any"}));
+    assert_eq!(created["runtime"], "local", "{created}");
+    assert!(created["runtime_reason"].as_str().is_some_and(|reason| reason.contains("room")), "{created}");
+    let created = connection.ok("session.create", json!({"runtime": "local", "name": "here"}));
+    assert_eq!((&created["runtime"], &created["runtime_reason"]), (&json!("local"), &json!(null)));
+    assert_eq!(connection.ok("session.info", json!({"session_id": "here"}))["runtime"], "local");
+    let ran = daemon.trl(&["run", "--on", "any", "echo $TRL_SESSION_NAME"]);
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "on-any\n", "{ran:?}");
+    let refused = daemon.trl(&["run", "--on", "awya", "true"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("trl runtimes"), "{refused:?}");
+}

@@ -1,0 +1,249 @@
+//! The conformance suite over SSH, with a server of the test's own on a loopback port.
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use trl_runtime::Config;
+use trl_runtime::backend::{Backend, Ssh};
+use trl_testkit::{GUARD, process, wait_until};
+
+use super::conformance;
+use super::daemon::{Daemon, Home, World};
+use super::local::kill_host_process;
+
+/// A machine that is reached by SSH: this one, with a home directory of its own.
+struct Far {
+    dir: TempDir,
+    port: u16,
+    server: Child,
+}
+
+fn obstacle() -> Option<&'static str> {
+    let is_there = |path: &str| Path::new(path).exists();
+    if !is_there("/usr/sbin/sshd") || !is_there("/usr/bin/ssh") || !is_there("/usr/bin/ssh-keygen") {
+        return Some("openssh-server and openssh-client are not installed");
+    }
+    super::static_host().is_none().then_some("scripts/build-host has not been run")
+}
+
+fn write(path: &Path, text: &str, mode: u32) {
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+impl Far {
+    fn new() -> Option<Far> {
+        if let Some(obstacle) = obstacle() {
+            eprintln!("skipped: {obstacle}");
+            return None;
+        }
+        let dir = tempfile::Builder::new().prefix("trl-ssh-").tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for name in ["bin", "home"] {
+            std::fs::create_dir(at(name)).unwrap();
+        }
+        for key in ["host_key", "user_key"] {
+            let made = Command::new("ssh-keygen")
+                .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+                .arg(at(key))
+                .status();
+            assert!(made.unwrap().success());
+        }
+        std::fs::copy(at("user_key.pub"), at("authorized_keys")).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let home = at("home").display().to_string();
+        let show = |name: &str| at(name).display().to_string();
+        let server = format!(
+            "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\n\
+             PasswordAuthentication no\nPidFile none\nSetEnv HOME={home} XDG_STATE_HOME={home}/state \
+             XDG_CACHE_HOME={home}/cache TESTKIT_FAR={home}\nMaxStartups 100\nMaxSessions 100\n",
+            show("host_key"),
+            show("authorized_keys"),
+        );
+        write(&at("sshd_config"), &server, 0o600);
+        let host_key = std::fs::read_to_string(at("host_key.pub")).unwrap();
+        write(&at("known_hosts"), &format!("[127.0.0.1]:{port} {host_key}"), 0o600);
+        let client = format!(
+            "IdentityFile {}\nIdentitiesOnly yes\nUserKnownHostsFile {}\nGlobalKnownHostsFile /dev/null\n\
+             StrictHostKeyChecking yes\n",
+            show("user_key"),
+            show("known_hosts"),
+        );
+        write(&at("ssh_config"), &client, 0o600);
+        write(
+            &at("bin/ssh"),
+            &format!("#!/bin/sh\nexec /usr/bin/ssh -F {} \"$@\"\n", show("ssh_config")),
+            0o755,
+        );
+        let server = serve(&at("sshd_config"), &at("log"));
+        let far = Far { dir, port, server };
+        far.wait_ready();
+        Some(far)
+    }
+
+    fn wait_ready(&self) {
+        wait_until("sshd listens", GUARD, || std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok());
+    }
+
+    fn target(&self) -> String {
+        let user = rustix::process::getuid().as_raw();
+        let name = std::fs::read_to_string("/etc/passwd").unwrap();
+        let is_me = |line: &&str| line.split(':').nth(2) == Some(user.to_string().as_str());
+        let name = name.lines().find(is_me).and_then(|line| line.split(':').next()).unwrap().to_owned();
+        format!("{name}@127.0.0.1:{}", self.port)
+    }
+
+    /// The processes of present connections.
+    fn connections(&self) -> Vec<i32> {
+        process::children(self.server.id() as i32)
+    }
+}
+
+fn serve(config: &Path, log: &Path) -> Child {
+    // The server insists on this directory when it runs as root.
+    let _ = std::fs::create_dir_all("/run/sshd");
+    Command::new("/usr/sbin/sshd")
+        .args(["-D", "-f"])
+        .arg(config)
+        .arg("-E")
+        .arg(log)
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+impl World for Far {
+    fn backend(&self, config: &Config) -> Arc<dyn Backend> {
+        let mut config = config.clone();
+        config.static_host = super::static_host();
+        let path = format!("{}:/usr/bin:/bin", self.dir.path().join("bin").display());
+        config.env.insert("PATH".into(), path);
+        let copies = self.dir.path().join("copies");
+        Arc::new(Ssh::new(&config, &self.target(), "test".into(), copies).unwrap())
+    }
+
+    fn kill_host(&self, info: &Value) {
+        kill_host_process(info);
+    }
+
+    fn assert_no_leftovers(&self) {
+        let base = self.dir.path().join("home/state/trl/far/test");
+        let mut left: Vec<PathBuf> = Vec::new();
+        wait_until("nothing is left over there", GUARD, || {
+            let dirs = [base.join("hosts"), base.join("sessions"), self.dir.path().join("copies")];
+            let entries = dirs.iter().filter_map(|dir| std::fs::read_dir(dir).ok()).flatten().flatten();
+            left = entries
+                .map(|entry| entry.path())
+                .filter(|path| path.extension().is_none_or(|it| it != "relay"))
+                .collect();
+            left.is_empty()
+        });
+    }
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        for pid in self.connections() {
+            process::signal(pid, process::Signal::KILL);
+        }
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+        let mark = format!("TESTKIT_FAR={}", self.dir.path().join("home").display());
+        for pid in process::with_environment(&mark) {
+            process::signal(pid, process::Signal::KILL);
+            process::ended_within(pid, GUARD);
+        }
+    }
+}
+
+macro_rules! over_ssh {
+    ($($promise:ident,)*) => {$(
+        #[test]
+        fn $promise() {
+            if let Some(world) = Far::new() {
+                conformance::$promise(&world);
+            }
+        }
+    )*};
+}
+
+over_ssh!(
+    a_command_runs_and_its_state_stays,
+    output_streams_while_the_command_runs,
+    a_cancelled_command_ends_and_the_shell_stays,
+    a_running_command_survives_the_daemon,
+    what_a_command_finished_without_a_daemon_is_told_by_the_next,
+    a_lost_host_leaves_its_output_and_can_be_restarted,
+    a_host_lost_without_a_daemon_is_found_lost,
+    destroying_leaves_nothing,
+    the_end_of_the_daemon_ends_its_sessions,
+    many_sessions_at_once_are_kept_apart,
+    what_cannot_be_started_is_refused_and_leaves_nothing,
+    files_are_those_of_the_place,
+);
+
+/// Connections are cut at any moment; nobody notices but by the time it takes.
+#[test]
+fn a_hundred_commands_come_out_right_while_connections_are_cut() {
+    let Some(far) = Far::new() else { return };
+    let home = Home::new();
+    let daemon = Daemon::start(&home, &far);
+    daemon.ok("session.create", json!({"name": "s"}));
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let cutter = scope.spawn(|| {
+            let mut cuts = 0;
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                for pid in far.connections() {
+                    process::signal(pid, process::Signal::KILL);
+                    cuts += 1;
+                }
+                // Between two cuts some commands run, in the middle of others it is cut.
+                std::thread::park_timeout(std::time::Duration::from_millis(150));
+            }
+            cuts
+        });
+        for number in 0..100 {
+            let lines = number * 37 % 900;
+            let command = format!("seq {lines}; (exit {})", number % 120);
+            let ran = daemon.ok("exec.run", json!({"session_id": "s", "command": command}));
+            let expected: String = (1..=lines).map(|line| format!("{line}\n")).collect();
+            assert_eq!(
+                (&ran["stdout"], &ran["exit_code"]),
+                (&json!(expected), &json!(number % 120)),
+                "{number}"
+            );
+        }
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(cutter.join().unwrap() > 5, "connections were cut");
+    });
+    daemon.end();
+    far.assert_no_leftovers();
+}
+
+#[test]
+fn what_ssh_refuses_is_told_with_a_remedy() {
+    let Some(far) = Far::new() else { return };
+    let home = Home::new();
+    let known = far.dir.path().join("known_hosts");
+    let right = std::fs::read_to_string(&known).unwrap();
+    let daemon = Daemon::start(&home, &far);
+    write(&known, "", 0o600);
+    let message = daemon.fails("session.create", json!({}), "RUNTIME_UNAVAILABLE");
+    assert!(message.contains("not known") && message.contains("connect once"), "{message}");
+    let user_key = std::fs::read_to_string(far.dir.path().join("user_key.pub")).unwrap();
+    write(&known, &format!("[127.0.0.1]:{} {user_key}", far.port), 0o600);
+    let message = daemon.fails("session.create", json!({}), "RUNTIME_UNAVAILABLE");
+    assert!(message.contains("ssh-keygen -R"), "{message}");
+    write(&known, &right, 0o600);
+    write(&far.dir.path().join("authorized_keys"), "", 0o600);
+    let message = daemon.fails("session.create", json!({}), "RUNTIME_UNAVAILABLE");
+    assert!(message.contains("Permission denied") && message.contains("keys"), "{message}");
+    assert_eq!(daemon.ok("session.list", json!({}))["sessions"], json!([]));
+    daemon.end();
+}

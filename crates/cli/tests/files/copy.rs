@@ -1,0 +1,128 @@
+//! `trl cp` in both directions.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "that is how a test fails")]
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+
+use serde_json::json;
+use trl_testkit::{Daemon, Shell, daemon};
+
+#[track_caller]
+fn cp(daemon: &Daemon, args: &[&str]) {
+    let mut words = vec!["cp"];
+    words.extend(args);
+    let output = daemon.trl(&words);
+    assert!(output.status.success(), "{args:?}: {output:?}");
+}
+
+fn bytes(count: u32) -> Vec<u8> {
+    (0..count).map(|number| (number * 31 % 253) as u8).collect()
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[test]
+fn files_go_both_ways_with_their_permissions() {
+    let daemon = daemon!();
+    let session = daemon.session_with(Shell::Bash, json!({"name": "s"}));
+    let (here, content) = (daemon.temporary().join("here.bin"), bytes(5_000_000));
+    fs::write(&here, &content).unwrap();
+    fs::set_permissions(&here, fs::Permissions::from_mode(0o750)).unwrap();
+    cp(&daemon, &[&text(&here), "s:"]);
+    let there = session.dir.join("here.bin");
+    assert!(fs::read(&there).unwrap() == content);
+    assert_eq!(there.metadata().unwrap().permissions().mode() & 0o777, 0o750);
+    cp(&daemon, &[&text(&here), "s:renamed"]);
+    assert!(session.dir.join("renamed").is_file());
+    let back = daemon.temporary().join("back");
+    cp(&daemon, &["s:renamed", &text(&back)]);
+    assert!(fs::read(&back).unwrap() == content);
+    fs::write(session.dir.join("empty"), "").unwrap();
+    cp(&daemon, &["s:empty", &text(&daemon.temporary())]);
+    assert_eq!(fs::read(daemon.temporary().join("empty")).unwrap(), b"");
+    let names: Vec<_> = fs::read_dir(&session.dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(names.iter().all(|name| !name.to_string_lossy().contains("trl-part")), "{names:?}");
+}
+
+#[test]
+fn directories_go_whole_and_links_lead_nowhere() {
+    let daemon = daemon!();
+    let session = daemon.session_with(Shell::Bash, json!({"name": "s"}));
+    let tree = session.dir.join("tree");
+    fs::create_dir_all(tree.join("a/b")).unwrap();
+    fs::write(tree.join("a/b/deep"), "deep").unwrap();
+    fs::write(tree.join("top"), "top").unwrap();
+    symlink("/etc", tree.join("link")).unwrap();
+    let into = daemon.temporary().join("into");
+    fs::create_dir(&into).unwrap();
+    let refused = daemon.trl(&["cp", "s:tree", &text(&into)]);
+    assert!(
+        !refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("-r"),
+        "{refused:?}"
+    );
+    cp(&daemon, &["-r", "s:tree", &text(&into)]);
+    assert_eq!(fs::read_to_string(into.join("tree/a/b/deep")).unwrap(), "deep");
+    assert!(!into.join("tree/link").exists());
+    cp(&daemon, &["-r", &text(&into.join("tree")), "s:copy"]);
+    assert_eq!(fs::read_to_string(session.dir.join("copy/a/b/deep")).unwrap(), "deep");
+
+    // A link that is already there is not followed out of the target.
+    let (trap, outside) = (daemon.temporary().join("trap"), daemon.temporary().join("outside"));
+    fs::create_dir_all(trap.join("tree")).unwrap();
+    fs::create_dir(&outside).unwrap();
+    symlink(&outside, trap.join("tree/a")).unwrap();
+    let refused = daemon.trl(&["cp", "-r", "s:tree", &text(&trap)]);
+    assert!(!refused.status.success(), "{refused:?}");
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+#[test]
+fn an_interrupted_copy_goes_on_where_it_stopped() {
+    let daemon = daemon!();
+    let session = daemon.session_with(Shell::Bash, json!({"name": "s"}));
+    let (here, content) = (daemon.temporary().join("big"), bytes(9_000_000));
+    fs::write(&here, &content).unwrap();
+    let mut child = daemon.client().args(["cp", &text(&here), "s:big"]).spawn().unwrap();
+    let part = || {
+        fs::read_dir(&session.dir).unwrap().flatten().find(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            name.contains("trl-part") && entry.metadata().is_ok_and(|meta| meta.len() >= 4 << 20)
+        })
+    };
+    trl_testkit::wait_until("a part is there", trl_testkit::GUARD, || {
+        part().is_some() || session.dir.join("big").exists()
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let inode = part().map(|part| std::os::unix::fs::MetadataExt::ino(&part.metadata().unwrap()));
+    cp(&daemon, &[&text(&here), "s:big"]);
+    let whole = session.dir.join("big");
+    assert!(fs::read(&whole).unwrap() == content);
+    if let Some(inode) = inode {
+        let whole = std::os::unix::fs::MetadataExt::ino(&whole.metadata().unwrap());
+        assert_eq!(whole, inode, "the part was added to, not made anew");
+    }
+}
+
+#[test]
+fn what_cannot_be_copied_is_told() {
+    let daemon = daemon!();
+    daemon.session_with(Shell::Bash, json!({"name": "s"}));
+    for (args, said) in [
+        (&["a", "b"][..], "SESSION:PATH"),
+        (&["s:a", "s:b"], "both"),
+        (&["s:none", "/tmp"], "does not exist"),
+        (&["/no/such/file", "s:"], "No such file"),
+        (&["none:a", "/tmp/x"], "no session"),
+    ] {
+        let mut words = vec!["cp"];
+        words.extend(args);
+        let output = daemon.trl(&words);
+        assert!(!output.status.success(), "{args:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(said), "{args:?}: {output:?}");
+    }
+}

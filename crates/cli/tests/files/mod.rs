@@ -1,0 +1,4 @@
+//! Files of a session: `file.…` and `trl cp`.
+
+mod copy;
+mod requests;

@@ -1,0 +1,69 @@
+//! A host that waits for its first daemon on a socket, since it is not the daemon's child.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use trl_protocol::SessionId;
+
+use super::place;
+
+/// How long the daemon that started this may take to connect.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Listens here, and goes on as a host with whoever connects first.
+pub(super) fn run(path: &Path) -> io::Result<()> {
+    crate::detach();
+    crate::become_host()?;
+    let listener = bind(path)?;
+    serve(&listener, path)
+}
+
+/// The same in the background: returns when the socket is there, after telling where files are.
+pub(super) fn start(base: &Path, id: SessionId) -> io::Result<()> {
+    let place = place::of(base, id);
+    place::make(base, &place)?;
+    let listener = bind(&place.first)?;
+    writeln!(io::stdout(), "{}\n{}", place.state_dir.display(), place.socket.display())?;
+    // SAFETY: there is only this thread, so the child may do whatever the parent may.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            let kept = rustix::io::fcntl_dupfd_cloexec(&listener, 3)?;
+            drop(listener);
+            let listener = crate::detach_keeping(kept)?;
+            crate::become_host()?;
+            serve(&UnixListener::from(listener), &place.first)
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn bind(path: &Path) -> io::Result<UnixListener> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+    let listener = UnixListener::bind(path);
+    rustix::process::umask(before);
+    listener
+}
+
+fn serve(listener: &UnixListener, path: &Path) -> io::Result<()> {
+    let first = accept(listener);
+    // It is for the first alone; later ones find the host at its own socket.
+    fs::remove_file(path).ok();
+    crate::serve(first?)
+}
+
+fn accept(listener: &UnixListener) -> io::Result<UnixStream> {
+    let patience = Timespec::try_from(PATIENCE).map_err(io::Error::other)?;
+    match poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&patience))? {
+        0 => Err(io::ErrorKind::TimedOut.into()),
+        _ => listener.accept().map(|(stream, _)| stream),
+    }
+}

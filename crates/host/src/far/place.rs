@@ -1,0 +1,91 @@
+//! Where the sessions of a daemon elsewhere have their files here.
+
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use trl_protocol::SessionId;
+use trl_sys::private::create_dir;
+
+/// The paths of one session.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) socket: PathBuf,
+    /// For the first daemon, which brings the session.
+    pub(super) first: PathBuf,
+    /// Of the process that keeps a daemon's conversation with the host.
+    pub(super) relay: PathBuf,
+    pub(super) state_dir: PathBuf,
+}
+
+/// The directory of a daemon's sessions. A name that is no path is one of those in the user's state directory.
+pub(super) fn base(name: &str) -> PathBuf {
+    if name.starts_with('/') {
+        return PathBuf::from(name);
+    }
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = absolute("HOME").unwrap_or_else(|| PathBuf::from("/tmp"));
+    absolute("XDG_STATE_HOME").unwrap_or_else(|| home.join(".local/state")).join("trl/far").join(name)
+}
+
+pub(super) fn of(base: &Path, id: SessionId) -> Place {
+    let hosts = base.join("hosts");
+    Place {
+        socket: hosts.join(format!("{id}.sock")),
+        first: hosts.join(format!("{id}.first")),
+        relay: hosts.join(format!("{id}.relay")),
+        state_dir: base.join("sessions").join(id.to_string()),
+    }
+}
+
+pub(super) fn make(base: &Path, place: &Place) -> io::Result<()> {
+    create_dir(&base.join("hosts"))?;
+    create_dir(&place.state_dir)
+}
+
+/// One line per fact: `address ID`, `stored ID`.
+pub(super) fn list(base: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    for (dir, suffix, word) in [("hosts", ".sock", "address"), ("sessions", "", "stored")] {
+        for entry in fs::read_dir(base.join(dir)).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let id = name.strip_suffix(suffix).and_then(|id| id.parse::<SessionId>().ok());
+            // A socket on which nobody listens is all that is left of a host.
+            let lives = suffix.is_empty() || UnixStream::connect(entry.path()).is_ok();
+            match id {
+                Some(id) if lives => text += &format!("{word} {id}\n"),
+                Some(_) => drop(fs::remove_file(entry.path())),
+                None => {}
+            }
+        }
+    }
+    Ok(text)
+}
+
+pub(super) fn remove(place: &Place) -> io::Result<()> {
+    super::relay::dismiss(place);
+    for file in [&place.socket, &place.first] {
+        unless_missing(fs::remove_file(file))?;
+    }
+    unless_missing(fs::remove_dir_all(&place.state_dir))
+}
+
+fn unless_missing(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Ends the process that listens on the session's socket. Its keeper ends the rest.
+pub(super) fn kill(place: &Place) -> io::Result<()> {
+    let stream = match UnixStream::connect(&place.socket) {
+        Ok(stream) => stream,
+        // Nobody listens: there is nothing to end.
+        Err(_) => return unless_missing(fs::remove_file(&place.socket)),
+    };
+    let pid = rustix::net::sockopt::socket_peercred(&stream)?.pid;
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
+    unless_missing(fs::remove_file(&place.socket))
+}

@@ -1,0 +1,212 @@
+//! The user's own SSH client: its configuration, keys, agent, jump hosts and known hosts.
+//!
+//! It is never asked for a password: what would need one is refused with the client's words.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+use tokio::process::Command;
+use tokio::sync::OnceCell;
+use trl_protocol::{Code, Fault};
+
+use crate::backend::programs::{self, Ran};
+
+/// The status of `ssh` for its own failures.
+const SSH_FAILED: i32 = 255;
+/// The far script's status when the host program is not there yet.
+const NO_PROGRAM: i32 = 66;
+
+/// Runs the host program, if it is there. `$1` is its name, the rest its arguments.
+const CALL: &str =
+    r#"f="${XDG_CACHE_HOME:-$HOME/.cache}/trl/$1"; [ -x "$f" ] || exit 66; shift; exec "$f" "$@""#;
+/// Puts what comes on stdin where the host program belongs, in one step.
+const INSTALL: &str = r#"d="${XDG_CACHE_HOME:-$HOME/.cache}/trl"; umask 077; mkdir -p "$d" && t="$d/$1.$$" && cat >"$t" && chmod 700 "$t" && mv -f "$t" "$d/$1""#;
+
+/// `[user@]host[:port]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) destination: String,
+    pub(super) port: Option<u16>,
+}
+
+impl Target {
+    pub(super) fn parse(text: &str) -> Option<Target> {
+        let (destination, port) = match text.rsplit_once(':') {
+            Some((destination, port)) if !destination.contains(':') => {
+                (destination, Some(port.parse().ok()?))
+            }
+            _ => (text, None),
+        };
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-@%+[]:".contains(c);
+        // What begins with a dash would be an option of the client.
+        let fine =
+            !destination.is_empty() && !destination.starts_with('-') && destination.chars().all(is_plain);
+        fine.then(|| Target { destination: destination.to_owned(), port })
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct SshClient {
+    target: Target,
+    env: BTreeMap<String, String>,
+    host_program: Option<PathBuf>,
+    /// The host program's name over there, which has the hash of its content.
+    installed: OnceCell<String>,
+}
+
+impl SshClient {
+    pub(super) fn new(
+        target: Target,
+        env: BTreeMap<String, String>,
+        host_program: Option<PathBuf>,
+    ) -> SshClient {
+        SshClient { target, env, host_program, installed: OnceCell::new() }
+    }
+
+    fn where_to(&self) -> &str {
+        &self.target.destination
+    }
+
+    /// The client with a script for the far shell, ready to run.
+    fn command(&self, script: &str, args: &[&str]) -> Result<Command, Fault> {
+        let program = programs::find("ssh", &self.env).ok_or_else(|| {
+            self.unavailable("there is no `ssh` on this machine; install an OpenSSH client")
+        })?;
+        let mut command = Command::new(program);
+        command.env_clear().envs(&self.env).kill_on_drop(true);
+        command.args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15"]);
+        command.args(["-o", "ServerAliveInterval=10", "-o", "ServerAliveCountMax=3"]);
+        if let Some(port) = self.target.port {
+            command.args(["-p", &port.to_string()]);
+        }
+        let words: Vec<String> = args.iter().map(|word| quoted(word)).collect();
+        command.args(["--", self.where_to()]);
+        command.arg(format!("exec sh -c {} trl {}", quoted(script), words.join(" ")));
+        Ok(command)
+    }
+
+    /// The client with the host program over there, ready to run; the program is brought first if need be.
+    pub(super) async fn far_program(&self, args: &[&str]) -> Result<Command, Fault> {
+        let name = self.installed.get_or_try_init(|| self.install()).await?;
+        let mut words = vec![name.as_str()];
+        words.extend(args);
+        self.command(CALL, &words)
+    }
+
+    /// Runs the host program over there to its end.
+    pub(super) async fn call(&self, args: &[&str]) -> Result<Ran, Fault> {
+        let ran = self.run(self.far_program(args).await?, b"").await?;
+        match ran.status.code() {
+            Some(0) => Ok(ran),
+            _ => Err(self.unavailable(&format!("the host program said: {}", ran.complaint()))),
+        }
+    }
+
+    async fn run(&self, command: Command, stdin: &[u8]) -> Result<Ran, Fault> {
+        let ran = programs::run(command, stdin)
+            .await
+            .map_err(|error| self.unavailable(&format!("ssh cannot be run: {error}")))?;
+        if ran.status.code() == Some(SSH_FAILED) {
+            return Err(self.unavailable(&explain(&ran)));
+        }
+        Ok(ran)
+    }
+
+    /// Brings the host program, unless it is there. Returns its name over there.
+    async fn install(&self) -> Result<String, Fault> {
+        let program = self.host_program.as_deref().filter(|path| path.is_file()).ok_or_else(|| {
+            self.unavailable(&format!(
+                "there is no statically linked host program for {}; build it with scripts/build-host, or name it \
+                 with TRL_HOST_PROGRAM",
+                std::env::consts::ARCH
+            ))
+        })?;
+        let (name, bytes) = self.load(program).await?;
+        let here = self.run(self.command(CALL, &[&name, "--list", "none"])?, b"").await?;
+        if here.is_ok() {
+            return Ok(name);
+        }
+        self.check_machine().await?;
+        if here.status.code() != Some(NO_PROGRAM) {
+            return Err(
+                self.unavailable(&format!("the host program does not run there: {}", here.complaint()))
+            );
+        }
+        let brought = self.run(self.command(INSTALL, &[&name])?, &bytes).await?;
+        if !brought.is_ok() {
+            let what = format!("the host program could not be copied there: {}", brought.complaint());
+            return Err(self.unavailable(&what));
+        }
+        tracing::info!(host = self.where_to(), name, "the host program was copied");
+        Ok(name)
+    }
+
+    async fn load(&self, program: &Path) -> Result<(String, Vec<u8>), Fault> {
+        let bytes = tokio::fs::read(program)
+            .await
+            .map_err(|error| self.unavailable(&format!("{} cannot be read: {error}", program.display())))?;
+        let hash = Sha256::digest(&bytes);
+        let hash: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Ok((format!("host-{hash}"), bytes))
+    }
+
+    /// Refuses a machine that our host program is not for.
+    async fn check_machine(&self) -> Result<(), Fault> {
+        let told = self.run(self.command("uname -s; uname -m", &[])?, b"").await?;
+        let mut lines = told.stdout.lines();
+        let (system, machine) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+        let ours = std::env::consts::ARCH;
+        let same = machine == ours || (machine == "arm64" && ours == "aarch64");
+        if system == "Linux" && same {
+            return Ok(());
+        }
+        Err(self.unavailable(&format!(
+            "it is a {system} machine of the architecture {machine:?}, and there is a host program for Linux on {ours} \
+             only"
+        )))
+    }
+
+    pub(super) fn unavailable(&self, what: &str) -> Fault {
+        Fault::new(Code::RuntimeUnavailable, format!("ssh to {}: {what}", self.where_to()))
+            .with_details(serde_json::json!({ "runtime": format!("ssh:{}", self.where_to()) }))
+    }
+}
+
+/// The client's own words, and what to do about the usual ones.
+fn explain(ran: &Ran) -> String {
+    let said = &ran.stderr;
+    let remedy = if said.contains("REMOTE HOST IDENTIFICATION HAS CHANGED") {
+        "the key of that machine is not the known one, so it may not be that machine; if the change is right, remove \
+         the old key with ssh-keygen -R"
+    } else if said.contains("Host key verification failed") {
+        "the key of that machine is not known; connect once with ssh and check it"
+    } else if said.contains("Permission denied") {
+        "it takes none of your keys; ssh there without a password must work (ssh-add, ssh-copy-id)"
+    } else if said.contains("Could not resolve") {
+        "there is no such name; check it, or add it to your ssh configuration"
+    } else {
+        "check that `ssh` to it works by hand"
+    };
+    format!("{}; {remedy}", ran.complaint())
+}
+
+/// As one word of a POSIX shell, and of the others that a login shell may be.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets() {
+        let target = |destination: &str, port| Some(Target { destination: destination.into(), port });
+        assert_eq!(Target::parse("host"), target("host", None));
+        assert_eq!(Target::parse("me@host.example:2222"), target("me@host.example", Some(2222)));
+        for bad in ["", "-oProxyCommand=x", "host:", "host:0x1", "a b", "host;ls", "host:99999"] {
+            assert_eq!(Target::parse(bad), None, "{bad}");
+        }
+    }
+}
