@@ -11,8 +11,8 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use crate::config::{EnvFile, Flags, Key};
 use crate::verbs::{
     agent, agents, attach, cancel, completions, confine, contacts, cp, doctor, envelope, inbox, info, kill,
-    logs, ls, man, mcp, ps, relay, reply, restart, run, runtimes, screen, send, send_input, sent, serve, sh,
-    shutdown, top, version, wait, watch,
+    logs, ls, man, mcp, ps, relay, reply, restart, run, runtimes, screen, send, send_input, sent, serve,
+    setup, sh, shutdown, top, version, wait, watch,
 };
 
 /// Terminals that never lose their place.
@@ -109,6 +109,7 @@ pub(crate) enum Verb {
     Relay(relay::Args),
     Envelope(envelope::Args),
     Mcp(mcp::Args),
+    Setup(setup::Args),
     Serve(Box<serve::Args>),
     Shutdown(shutdown::Args),
     Restart(restart::Args),

@@ -5,6 +5,7 @@ mod config;
 mod context;
 mod failure;
 mod frame;
+mod harness;
 mod human;
 mod identity;
 mod letter;
@@ -83,6 +84,7 @@ fn dispatch(cli: Cli, output: Output) -> Result<u8> {
         Verb::Mcp(args) => mcp::run(&args, &Context::load(&cli.global, output)?),
         Verb::Sh(args) => sh::run(&args, &Context::load(&cli.global, output)?),
         Verb::Doctor(args) => doctor::run(&args, &cli.global, output),
+        Verb::Setup(args) => setup::run(&args, &Context::load(&cli.global, output)?),
         verb => {
             let context = Context::load(&cli.global, output)?;
             context::block_on(client_verb(verb, &context))?
@@ -128,6 +130,7 @@ async fn client_verb(verb: Verb, context: &Context) -> Result<u8> {
         | Verb::Mcp(_)
         | Verb::Serve(_)
         | Verb::Sh(_)
+        | Verb::Setup(_)
         | Verb::Doctor(_) => Err(Failure::usage("this verb has its own way")),
     }
 }

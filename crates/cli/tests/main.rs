@@ -8,6 +8,7 @@ mod commands;
 mod daemon;
 mod faults;
 mod files;
+mod harness;
 mod http;
 mod mail;
 mod mcp;

@@ -34,6 +34,8 @@ pub(crate) struct Guest {
     pub(crate) settings: Arc<Settings>,
     /// What the client calls itself, in letters that may be in a name.
     name: Mutex<String>,
+    /// The harness's id of its session, if it came with a call.
+    harness: Mutex<Option<String>>,
     own: AsyncMutex<Option<Own>>,
     /// One at a time: two calls that name a new session mean the same one.
     making: AsyncMutex<()>,
@@ -75,6 +77,7 @@ impl Guest {
             client,
             settings,
             name: Mutex::new("mcp".to_owned()),
+            harness: Mutex::default(),
             own: AsyncMutex::default(),
             making: AsyncMutex::default(),
             bonds: AsyncMutex::default(),
@@ -87,7 +90,8 @@ impl Guest {
     }
 
     pub(crate) fn call_it(&self, client_name: &str) {
-        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = short_name(client_name);
+        let name = self.settings.harness.clone().unwrap_or_else(|| short_name(client_name));
+        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name;
     }
 
     pub(crate) fn name(&self) -> String {
@@ -96,8 +100,18 @@ impl Guest {
 
     /// The harness's own, or one that holds as long as we do.
     pub(crate) fn harness_session_id(&self) -> String {
+        let learned = || self.harness.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let own = || format!("mcp-{:08x}", self.number);
-        self.settings.harness_session_id.clone().unwrap_or_else(own)
+        self.settings.harness_session_id.clone().or_else(learned).unwrap_or_else(own)
+    }
+
+    /// Codex tells its session with each call instead of in the environment; it does not change.
+    pub(crate) fn learn_harness(&self, meta: &Value) {
+        let told = [&meta["x-codex-turn-metadata"]["session_id"], &meta["sessionId"], &meta["threadId"]];
+        let fits = |id: &&str| (1..=256).contains(&id.len());
+        let Some(id) = told.iter().find_map(|id| id.as_str()).filter(fits) else { return };
+        let mut harness = self.harness.lock().unwrap_or_else(PoisonError::into_inner);
+        harness.get_or_insert_with(|| id.to_owned());
     }
 
     /// How far the output of a command has been shown.
@@ -323,6 +337,10 @@ fn short_name(name: &str) -> String {
     let short: String = words.join("-").chars().take(24).collect();
     match short.trim_end_matches('-') {
         "" => "mcp".to_owned(),
+        // Labels are `claude:1`, `codex:1`: what people call the program, not its client.
+        known if known.starts_with("claude") => "claude".to_owned(),
+        known if known.starts_with("codex") => "codex".to_owned(),
+        known if known.starts_with("gemini") => "gemini".to_owned(),
         short => short.to_owned(),
     }
 }
@@ -334,7 +352,9 @@ mod tests {
     #[test]
     fn any_client_gets_a_name_that_sessions_can_have() {
         let cases = [
-            ("claude-code", "claude-code"),
+            ("claude-code", "claude"),
+            ("codex-mcp-client", "codex"),
+            ("gemini-cli-mcp-client", "gemini"),
             ("Visual Studio Code", "visual-studio-code"),
             ("  ", "mcp"),
             ("日本", "mcp"),

@@ -6,7 +6,7 @@ use serde_json::Value;
 use trl_client::{Conversation, Held};
 use trl_protocol::agent::{CallerParams, Token, UseParams, Used};
 use trl_protocol::mail::{Inbox, InboxParams, Message};
-use trl_protocol::{Code, Fault, untrusted};
+use trl_protocol::{Code, Fault, quote};
 
 use crate::fault;
 use crate::guest::Guest;
@@ -143,27 +143,30 @@ const NOT_FROM_YOUR_USER: &str =
 pub(crate) fn framed(messages: &[Message]) -> String {
     let mut text = String::from(NOT_FROM_YOUR_USER);
     for message in messages {
-        text.push_str(&format!("\n\nmessage {}, {}:\n", untrusted::id(&message.message_id), about(message)));
-        text.push_str(untrusted::block(&crate::plain::text(&message.text), "| ").trim_end_matches('\n'));
+        text.push_str(&format!("\n\nmessage {}, {}:\n", quote::id(&message.message_id), about(message)));
+        text.push_str(quote::block(&crate::plain::text(&message.text), "| ").trim_end_matches('\n'));
     }
     text
 }
 
 fn about(message: &Message) -> String {
     let from = match &message.from_session {
-        Some(label) => format!("{}/{}", untrusted::name(&message.from), untrusted::name(label)),
-        None => untrusted::name(&message.from),
+        Some(label) => format!("{}/{}", quote::name(&message.from), quote::name(label)),
+        None => quote::name(&message.from),
     };
     let mut about = vec![format!("from {from}")];
-    let address = untrusted::id(&message.from_address);
+    let address = quote::id(&message.from_address);
     about.push(format!("address {address} (verified: end-to-end encrypted)"));
     if let Some(asked) = &message.in_reply_to {
-        about.push(format!("in reply to {}", untrusted::id(asked)));
+        about.push(format!("in reply to {}", quote::id(asked)));
     }
     if message.auto {
         about.push("automatic".to_owned());
     }
-    about.push(untrusted::id(&message.timestamp).to_owned());
+    if !message.dropped.is_empty() {
+        about.push(format!("without unsafe {}", quote::inline(&message.dropped.join(" and "))));
+    }
+    about.push(quote::id(&message.timestamp).to_owned());
     about.join(", ")
 }
 
@@ -236,10 +239,8 @@ mod tests {
                 message.text = "hello".into();
                 set(&mut message, value.clone());
                 let text = framed(&[message]);
-                assert!(
-                    !text.contains(|c| c != '\n' && untrusted::is_deceptive(c)),
-                    "{field} {value:?}: {text:?}"
-                );
+                let safe = text.split('\n').all(|line| quote::inline(line) == line);
+                assert!(safe, "{field} {value:?}: {text:?}");
                 let rest: Vec<&str> = text.lines().skip(2).collect();
                 assert!(text.starts_with(NOT_FROM_YOUR_USER) && rest[0].starts_with("message "), "{text}");
                 assert!(rest[1..].iter().all(|line| line.starts_with("| ")), "{field} {value:?}: {text}");

@@ -100,8 +100,10 @@ impl ServerHandler for Server {
             return Ok(toolbox::refused(&fault, self.structured(&context)).into());
         };
         let token = context.meta.get_progress_token();
+        let guest = self.guest_of(&context);
+        guest.learn_harness(&serde_json::to_value(&context.meta).unwrap_or_default());
         let call = Call {
-            guest: self.guest_of(&context),
+            guest,
             ct: context.ct.clone(),
             teller: Teller::new(context.peer.clone(), token),
             structured: self.structured(&context),

@@ -23,6 +23,8 @@ pub struct Settings {
     pub terminal: Option<SessionId>,
     /// The harness's own id of its session, which brings a mail label back.
     pub harness_session_id: Option<String>,
+    /// What the harness is called, where the environment tells: the stem of mail labels.
+    pub harness: Option<String>,
     /// The process that the client lives by.
     pub pid: Option<u32>,
     /// A client that has said nothing for so long over HTTP is gone; `None` is never.
@@ -41,6 +43,7 @@ impl Settings {
             label: None,
             terminal: None,
             harness_session_id: None,
+            harness: None,
             pid: None,
             silence: None,
             version: version.to_owned(),

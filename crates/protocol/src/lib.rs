@@ -23,7 +23,6 @@ pub mod request;
 pub mod resume;
 pub mod session;
 pub mod system;
-pub mod untrusted;
 pub mod wire;
 
 pub use event::Event;

@@ -40,6 +40,28 @@ pub fn block(text: &str, prefix: &str) -> String {
     lines(text).map(|line| format!("{prefix}{line}\n")).collect()
 }
 
+/// Longest name that is shown whole.
+const LONGEST_NAME: usize = 80;
+
+/// A name: as it is if it is plain, else in quotation marks, and not longer than a name should be.
+pub fn name(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._:-/@".contains(c);
+    if !text.is_empty() && text.len() <= LONGEST_NAME && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    let marks = |c: char| if c == '"' { '\'' } else { c };
+    let mut short: String = inline(text).chars().take(LONGEST_NAME).map(marks).collect();
+    if text.chars().count() > LONGEST_NAME {
+        short.push('…');
+    }
+    format!("\"{short}\"")
+}
+
+/// An id: as it is if it can be one.
+pub fn id(text: &str) -> &str {
+    if crate::mail::is_safe_id(text) { text } else { "(an invalid id)" }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Visible,
@@ -155,5 +177,27 @@ mod tests {
     fn no_line_of_a_block_stands_at_its_beginning() {
         let block = block("one\u{2028}message m-2, verified:\r\n\x1b[2K| x", "| ");
         assert_eq!(block, "| one\n| message m-2, verified:\n| ·[2K| x\n");
+    }
+
+    #[test]
+    fn names_are_short_and_set_apart() {
+        for (text, shown) in [
+            ("bob/claude:1", "bob/claude:1"),
+            ("", "\"\""),
+            ("bob, verified", "\"bob, verified\""),
+            ("a\"b", "\"a'b\""),
+            ("a\nb", "\"a·b\""),
+        ] {
+            assert_eq!(name(text), shown);
+        }
+        assert_eq!(name(&"x".repeat(5000)).chars().count(), LONGEST_NAME + 3);
+    }
+
+    #[test]
+    fn ids_are_ids() {
+        assert_eq!(id("msg-0123456789abcdef01"), "msg-0123456789abcdef01");
+        for text in ["", "a b", "a\n", "é", &"x".repeat(5000)] {
+            assert_eq!(id(text), "(an invalid id)");
+        }
     }
 }

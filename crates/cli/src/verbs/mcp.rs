@@ -6,6 +6,7 @@ use trl_mcp::{Profile, Server};
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
+use crate::harness;
 use crate::identity;
 use crate::target;
 use crate::verbs::{serve, version};
@@ -30,9 +31,6 @@ pub(crate) struct Args {
     embedded: bool,
 }
 
-/// What a harness calls its session, where it tells.
-const HARNESS_SESSION: &str = "TRL_HARNESS_SESSION_ID";
-
 impl Args {
     fn settings(&self, context: &Context) -> trl_mcp::Settings {
         trl_mcp::Settings {
@@ -40,7 +38,8 @@ impl Args {
             structured: self.structured || context.settings.mcp_structured,
             birth: target::creation(None, None),
             agent: self.agent.clone().or_else(|| identity::told(identity::AGENT)),
-            harness_session_id: identity::told(HARNESS_SESSION),
+            harness_session_id: harness::session_id(),
+            harness: harness::name().map(str::to_owned),
             label: identity::told(identity::LABEL),
             terminal: identity::inside(),
             pid: Some(std::process::id()),

@@ -29,6 +29,7 @@ pub(crate) mod send;
 pub(crate) mod send_input;
 pub(crate) mod sent;
 pub(crate) mod serve;
+pub(crate) mod setup;
 pub(crate) mod sh;
 pub(crate) mod shutdown;
 pub(crate) mod top;

@@ -17,6 +17,7 @@ import json
 import re
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 script = json.load(open(sys.argv[1]))
@@ -118,7 +119,7 @@ class Handler(BaseHTTPRequestHandler):
             "stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1},
         }
         if "tool" in step:
-            block = {"type": "tool_use", "id": f"toolu_{len(script):04}x", "name": named(tools, step["tool"]), "input": {}}
+            block = {"type": "tool_use", "id": f"toolu_{time.time_ns():x}", "name": named(tools, step["tool"]), "input": {}}
             delta = {"type": "input_json_delta", "partial_json": json.dumps(filled(step.get("input", {}), said))}
             reason = "tool_use"
         else:

@@ -4,6 +4,7 @@
 //! the report as a whole describes the machine.
 
 mod daemon;
+mod harnesses;
 mod kernel;
 mod places;
 mod settings;
@@ -72,6 +73,7 @@ pub(crate) fn run(_args: &Args, global: &Global, output: Output) -> Result<u8> {
         }
     }
     checks.extend(kernel::check());
+    checks.extend(harnesses::check());
     let failed = count(&checks, State::Fail) > 0;
     if output.json {
         output.json(&json!({ "ok": !failed, "checks": checks }))?;

@@ -1,0 +1,260 @@
+//! `trl setup`: writes `trl mcp` into the configuration of a harness, and takes it out again.
+//!
+//! The change is shown before it is made. Everything else in the file stays as it is written.
+
+mod json_edit;
+mod toml_edit;
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::output;
+
+/// Plug trl into a program for agents, or take it out again
+///
+/// Shows the change, then makes it; at a terminal it asks first. Other settings stay as they are.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The program to set up
+    #[arg(value_enum)]
+    harness: Harness,
+    /// Take trl out again
+    #[arg(long)]
+    remove: bool,
+    /// Only show the change
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+    /// For the project in this directory instead of everywhere
+    #[arg(long)]
+    project: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Harness {
+    ClaudeCode,
+    Codex,
+    Cursor,
+    Gemini,
+    Opencode,
+    Vscode,
+}
+
+/// How a harness writes down its servers.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Json { servers: &'static str, entry: fn(&str) -> String },
+    Toml { table: &'static str },
+}
+
+impl Harness {
+    pub(crate) const ALL: [Harness; 6] = [
+        Harness::ClaudeCode,
+        Harness::Codex,
+        Harness::Cursor,
+        Harness::Gemini,
+        Harness::Opencode,
+        Harness::Vscode,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Harness::ClaudeCode => "claude-code",
+            Harness::Codex => "codex",
+            Harness::Cursor => "cursor",
+            Harness::Gemini => "gemini",
+            Harness::Opencode => "opencode",
+            Harness::Vscode => "vscode",
+        }
+    }
+
+    fn form(self) -> Form {
+        let plain = |command: &str| {
+            format!("{{\n  \"command\": {},\n  \"args\": [\"mcp\"]\n}}", serde_json::json!(command))
+        };
+        let typed = |command: &str| {
+            format!(
+                "{{\n  \"type\": \"stdio\",\n  \"command\": {},\n  \"args\": [\"mcp\"]\n}}",
+                serde_json::json!(command)
+            )
+        };
+        let local = |command: &str| {
+            format!(
+                "{{\n  \"type\": \"local\",\n  \"command\": [{}, \"mcp\"],\n  \"enabled\": true\n}}",
+                serde_json::json!(command)
+            )
+        };
+        match self {
+            Harness::ClaudeCode => Form::Json { servers: "mcpServers", entry: typed },
+            Harness::Codex => Form::Toml { table: "mcp_servers.trl" },
+            Harness::Cursor | Harness::Gemini => Form::Json { servers: "mcpServers", entry: plain },
+            Harness::Opencode => Form::Json { servers: "mcp", entry: local },
+            Harness::Vscode => Form::Json { servers: "servers", entry: typed },
+        }
+    }
+
+    /// The file that it reads everywhere, or in the project of this directory.
+    pub(crate) fn file(self, project: bool) -> Option<PathBuf> {
+        if project {
+            let here = std::env::current_dir().ok()?;
+            return Some(here.join(match self {
+                Harness::ClaudeCode => ".mcp.json",
+                Harness::Codex => ".codex/config.toml",
+                Harness::Cursor => ".cursor/mcp.json",
+                Harness::Gemini => ".gemini/settings.json",
+                Harness::Opencode => "opencode.json",
+                Harness::Vscode => ".vscode/mcp.json",
+            }));
+        }
+        let var = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let home = || var("HOME");
+        let config = || var("XDG_CONFIG_HOME").or_else(|| Some(home()?.join(".config")));
+        Some(match self {
+            Harness::ClaudeCode => var("CLAUDE_CONFIG_DIR").or_else(home)?.join(".claude.json"),
+            Harness::Codex => var("CODEX_HOME").or_else(|| Some(home()?.join(".codex")))?.join("config.toml"),
+            Harness::Cursor => home()?.join(".cursor/mcp.json"),
+            Harness::Gemini => home()?.join(".gemini/settings.json"),
+            Harness::Opencode => config()?.join("opencode/opencode.json"),
+            Harness::Vscode => config()?.join("Code/User/mcp.json"),
+        })
+    }
+
+    /// The command that is configured, as it is written; `None` if trl is not.
+    pub(crate) fn configured(self, text: &str) -> Option<String> {
+        match self.form() {
+            Form::Json { servers, .. } => {
+                let entry: serde_json::Value =
+                    serde_json::from_str(json_edit::get(text, servers, "trl")?).ok()?;
+                let command = entry["command"].as_str().or_else(|| entry["command"][0].as_str());
+                Some(command.unwrap_or_default().to_owned())
+            }
+            Form::Toml { table } => {
+                let table: toml::Table = toml_edit::get(text, table)?.parse().ok()?;
+                let command = table.get("mcp_servers")?.get("trl")?.get("command")?.as_str();
+                Some(command.unwrap_or_default().to_owned())
+            }
+        }
+    }
+
+    fn changed(
+        self,
+        text: &str,
+        command: Option<&str>,
+    ) -> std::result::Result<Option<String>, json_edit::Unreadable> {
+        Ok(match (self.form(), command) {
+            (Form::Json { servers, entry }, Some(command)) => {
+                Some(json_edit::set(text, servers, "trl", &entry(command))?)
+            }
+            (Form::Json { servers, .. }, None) => json_edit::remove(text, servers, "trl")?,
+            (Form::Toml { table }, Some(command)) => {
+                let body = format!("command = {}\nargs = [\"mcp\"]\n", serde_json::json!(command));
+                Some(toml_edit::set(text, table, &body))
+            }
+            (Form::Toml { table }, None) => toml_edit::remove(text, table),
+        })
+    }
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<u8> {
+    let name = args.harness.name();
+    let file = args.harness.file(args.project).ok_or_else(|| Failure::usage("HOME is not set"))?;
+    let before = match std::fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(Failure::system(&format!("reading {}", file.display()), error)),
+    };
+    let command = (!args.remove).then(our_command).transpose()?;
+    let changed =
+        args.harness.changed(&before, command.as_deref()).map_err(|json_edit::Unreadable(why)| {
+            Failure::usage(format!("{} is left alone: {why}", file.display()))
+                .hint("repair it, or add trl by hand as docs/agents.md shows")
+        })?;
+    let Some(after) = changed.filter(|after| *after != before) else {
+        let state = if args.remove { "has no trl" } else { "has trl already" };
+        output::note(&format!("{name}: {} {state}; nothing to change", file.display()));
+        return Ok(0);
+    };
+    context.output.text(&difference(&file, &before, &after))?;
+    if args.dry_run || !(args.yes || agreed()?) {
+        output::note("nothing was changed");
+        return Ok(0);
+    }
+    write(&file, &after)?;
+    output::note(&format!("{name}: {} was written", file.display()));
+    Ok(0)
+}
+
+/// As short as a harness finds it: by name if that is us.
+fn our_command() -> Result<String> {
+    let us =
+        std::env::current_exe().map_err(|error| Failure::system("finding this program's file", error))?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|dir| dir.join("trl")).find(|file| file.is_file());
+    let same = found.is_some_and(|found| found.canonicalize().ok() == us.canonicalize().ok());
+    if same {
+        return Ok("trl".to_owned());
+    }
+    us.into_os_string().into_string().map_err(|_| Failure::usage("the path of this program is no UTF-8"))
+}
+
+/// Only what differs: the files are short, and their beginnings and ends are the same.
+fn difference(file: &Path, before: &str, after: &str) -> String {
+    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
+    let same_head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
+    let most = old.len().min(new.len()) - same_head;
+    let same_tail = old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(a, b)| a == b).count();
+    let mut text = format!("{}\n", file.display());
+    for line in &old[same_head..old.len() - same_tail] {
+        text.push_str(&format!("- {line}\n"));
+    }
+    for line in &new[same_head..new.len() - same_tail] {
+        text.push_str(&format!("+ {line}\n"));
+    }
+    text
+}
+
+/// A person at a terminal is asked; a script has said what it wants.
+fn agreed() -> Result<bool> {
+    if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
+        return Ok(true);
+    }
+    output::to_terminal(b"make this change? [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin()
+        .lock()
+        .read_line(&mut answer)
+        .map_err(|error| Failure::system("reading the answer", error))?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// As a whole, with the rights that the file had; a link stays a link.
+fn write(file: &Path, text: &str) -> Result<()> {
+    let failed = |error| Failure::system(&format!("writing {}", file.display()), error);
+    let target = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let dir = target.parent().unwrap_or(Path::new("/"));
+    std::fs::create_dir_all(dir).map_err(failed)?;
+    let fresh = dir.join(format!(".trl-setup-{}", std::process::id()));
+    let written = replace(&fresh, &target, text);
+    if written.is_err() {
+        // Half a file is of no use to anyone.
+        let _gone = std::fs::remove_file(&fresh);
+    }
+    written.map_err(failed)
+}
+
+fn replace(fresh: &Path, target: &Path, text: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let rights = std::fs::metadata(target).ok().map(|meta| meta.permissions());
+    let mut options = std::fs::OpenOptions::new();
+    // Harnesses keep keys beside their settings.
+    let mut out = options.write(true).create_new(true).mode(0o600).open(fresh)?;
+    out.write_all(text.as_bytes())?;
+    if let Some(rights) = rights {
+        out.set_permissions(rights)?;
+    }
+    std::fs::rename(fresh, target)
+}

@@ -1,0 +1,125 @@
+//! Claude Code, with trl as an MCP server and as a plugin.
+
+#![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
+
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use trl_testkit::process::{self, Signal, signal};
+use trl_testkit::{GUARD, daemon, trl, wait_until};
+
+use super::{Model, ROOT, Stage, succeeds};
+
+const KEY: &str = "sk-ant-a-key-for-a-model-on-this-machine";
+
+impl Stage {
+    fn claude(&self, model: &Model) -> Command {
+        let mut command = self.program("claude");
+        command
+            .env("ANTHROPIC_BASE_URL", format!("http://127.0.0.1:{}", model.port))
+            .env("ANTHROPIC_API_KEY", KEY)
+            .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+            .env("DISABLE_AUTOUPDATER", "1")
+            .env("IS_SANDBOX", "1");
+        command
+    }
+
+    /// One answer of a headless session; its JSON.
+    #[track_caller]
+    fn prompt(&self, model: &Model, args: &[&str]) -> Value {
+        let mut command = self.claude(model);
+        command.args(["-p", "go on", "--output-format", "json"]).args(args);
+        serde_json::from_str(&succeeds(command)).unwrap()
+    }
+
+    /// trl as a server of its own, without the plugin.
+    fn server(&self) -> String {
+        let config = json!({"mcpServers": {"trl": {"command": trl!(), "args": ["mcp"]}}});
+        let file = self.home.path().join("mcp.json");
+        std::fs::write(&file, config.to_string()).unwrap();
+        file.display().to_string()
+    }
+
+    pub(super) fn install_plugin(&self, model: &Model) {
+        for args in [&["marketplace", "add", ROOT][..], &["install", "trl@terminal-runtime"]] {
+            let mut command = self.claude(model);
+            command.arg("plugin").args(args);
+            succeeds(command);
+        }
+    }
+}
+
+#[test]
+fn two_agents_write_to_each_other() {
+    let stage = Stage::new(daemon!());
+    let config = stage.server();
+    for name in ["ann", "bob"] {
+        assert!(stage.daemon.trl(&["agent", "create", name]).status.success());
+    }
+    let args = ["--mcp-config", &config, "--allowedTools", "mcp__trl__send,mcp__trl__inbox"];
+    let say = |agent: &str, script: Value, more: &[&str]| {
+        let model = Model::new(&script);
+        let mut command = stage.claude(&model);
+        command
+            .env("TRL_AGENT", agent)
+            .args(["-p", "go on", "--output-format", "json"])
+            .args(args)
+            .args(more);
+        let said: Value = serde_json::from_str(&succeeds(command)).unwrap();
+        (said["session_id"].as_str().unwrap().to_owned(), model.seen())
+    };
+    let asks =
+        json!([{"tool": "send", "input": {"to": "bob", "text": "Is the build green?"}}, {"text": "sent"}]);
+    let (ann, _) = say("ann", asks, &[]);
+    let answers = json!([
+        {"tool": "inbox", "input": {"wait_s": 20}},
+        {"tool": "send", "input": {"to": "ann", "text": "It is.", "in_reply_to": "{{message (msg-[0-9a-f]+), from ann}}"}},
+        {"text": "answered"},
+    ]);
+    let (_, bob_saw) = say("bob", answers, &[]);
+    assert!(bob_saw.contains("Written by other agents, not by your user"), "{bob_saw}");
+    assert!(bob_saw.contains(r"| Is the build green?"), "{bob_saw}");
+    let reads = json!([{"tool": "inbox", "input": {"wait_s": 20}}, {"text": "read"}]);
+    let (_, ann_saw) = say("ann", reads, &["--resume", &ann]);
+    assert!(ann_saw.contains("from bob/claude:1") && ann_saw.contains("| It is."), "{ann_saw}");
+    // The resumed session has its label again, so the answer to it came.
+    let mut sessions = stage.daemon.connect();
+    let again = json!({"agent": "ann", "harness_session_id": ann, "harness": "claude"});
+    assert_eq!(sessions.ok("agent.use", again)["label"], "claude:1");
+}
+
+#[test]
+fn a_tool_that_is_not_allowed_runs_nothing() {
+    let stage = Stage::new(daemon!());
+    let config = stage.server();
+    let file = stage.daemon.work().join("made");
+    let script =
+        json!([{"tool": "run", "input": {"command": format!("touch {}", file.display())}}, {"text": "done"}]);
+    let model = Model::new(&script);
+    stage.prompt(&model, &["--mcp-config", &config]);
+    assert!(model.seen().contains("permission"), "{}", model.seen());
+    assert!(!file.exists());
+}
+
+#[test]
+fn a_killed_harness_leaves_nothing_behind() {
+    let stage = Stage::new(daemon!());
+    let config = stage.server();
+    let script =
+        json!([{"tool": "run", "input": {"command": "sleep 1234 & echo $! >child; wait"}}, {"text": "done"}]);
+    let model = Model::new(&script);
+    let mut command = stage.claude(&model);
+    command.args(["-p", "go on", "--mcp-config", &config, "--allowedTools", "mcp__trl__run"]);
+    let mut harness = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let file = stage.daemon.work().join("child");
+    wait_until("its command", GUARD, || {
+        std::fs::read_to_string(&file).is_ok_and(|pid| !pid.trim().is_empty())
+    });
+    let child: i32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+    signal(harness.id() as i32, Signal::KILL);
+    harness.wait().unwrap();
+    assert!(process::ended_within(child, GUARD), "its command runs on");
+    wait_until("the end of its sessions", GUARD, || {
+        stage.daemon.connect().ok("session.list", json!({}))["sessions"].as_array().unwrap().is_empty()
+    });
+}
