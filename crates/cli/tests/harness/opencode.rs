@@ -1,7 +1,5 @@
 //! opencode, with trl as an MCP server.
 
-#![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
-
 use serde_json::json;
 use trl_testkit::{daemon, trl};
 

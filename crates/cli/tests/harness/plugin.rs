@@ -1,7 +1,5 @@
 //! The plugin of Claude Code: that it is accepted, and what it says where trl is missing.
 
-#![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
-
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
