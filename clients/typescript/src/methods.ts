@@ -257,7 +257,7 @@ export abstract class Methods {
   }
 
   /** `exec.run`: Runs a command and answers with its output when it has ended. */
-  execRun(params: ExecRunParams, options?: CallOptions): Promise<ExecRunReply> {
+  execRun(params: ExecRunParams = {}, options?: CallOptions): Promise<ExecRunReply> {
     return this.request("exec.run", params, options);
   }
 
@@ -267,12 +267,12 @@ export abstract class Methods {
   }
 
   /** `exec.start`: Starts a command and answers at once. */
-  execStart(params: ExecStartParams, options?: CallOptions): Promise<ExecStartReply> {
+  execStart(params: ExecStartParams = {}, options?: CallOptions): Promise<ExecStartReply> {
     return this.request("exec.start", params, options);
   }
 
   /** `exec.stream`: Runs a command; its output comes as events. */
-  execStream(params: ExecStreamParams, options?: CallOptions): EventStream<CommandEvent, ExecStreamReply> {
+  execStream(params: ExecStreamParams = {}, options?: CallOptions): EventStream<CommandEvent, ExecStreamReply> {
     return this.open(new CommandProgress<ExecStreamReply>("exec.stream", { ...params }), options);
   }
 

@@ -87,6 +87,7 @@ export const CODES = [
   "MAX_SESSIONS_REACHED",
   "MESSAGE_NOT_FOUND",
   "METHOD_NOT_FOUND",
+  "NAME_TAKEN",
   "PARSE_ERROR",
   "PAYLOAD_TOO_LARGE",
   "RESOURCE_PRESSURE",
@@ -286,6 +287,8 @@ export interface ExecAttachReply {
   readonly stdout_bytes: number;
   readonly stdout_lossy?: boolean;
   readonly stdout_truncated: boolean;
+  /** `soft_timeout_s` passed: this is the result so far, and the command continues. */
+  readonly still_running?: boolean;
   readonly timed_out: boolean;
   readonly working_dir: string;
 }
@@ -380,6 +383,8 @@ export interface ExecRunReply {
   readonly stdout_bytes: number;
   readonly stdout_lossy?: boolean;
   readonly stdout_truncated: boolean;
+  /** `soft_timeout_s` passed: this is the result so far, and the command continues. */
+  readonly still_running?: boolean;
   readonly timed_out: boolean;
   readonly working_dir: string;
 }
@@ -429,6 +434,8 @@ export interface ExecStreamReply {
   readonly stdout_bytes: number;
   readonly stdout_lossy?: boolean;
   readonly stdout_truncated: boolean;
+  /** `soft_timeout_s` passed: this is the result so far, and the command continues. */
+  readonly still_running?: boolean;
   readonly timed_out: boolean;
   readonly working_dir: string;
 }
@@ -920,6 +927,8 @@ export type SignalName = number | string;
 
 export interface StartedEvent {
   readonly exec_id: ExecId;
+  /** Process that runs it: the shell's for a foreground command. Missing while it is queued. */
+  readonly pid?: number | null;
 }
 
 /** Where a message is on its way, as far as its sender can know. */
@@ -1139,11 +1148,14 @@ export interface ExecResizeParams {
 
 /** Shared by `exec.run`, `exec.stream` and `exec.start`. */
 export interface ExecRunParams {
+  /** A program and its arguments, which the shell does not interpret. */
+  readonly argv?: (readonly string[]) | null;
   /** Beside the shell instead of in it. */
   readonly background?: boolean | null;
   /** A non-zero exit is `COMMAND_FAILED`, a timeout `COMMAND_TIMEOUT`. */
   readonly check?: boolean;
-  readonly command: string;
+  /** Shell text. Either this or `argv` is required. */
+  readonly command?: string | null;
   readonly encoding?: Encoding;
   /** For this command only. */
   readonly env?: Readonly<Record<string, string>> | null;
@@ -1153,13 +1165,17 @@ export interface ExecRunParams {
   readonly merge_stderr?: boolean | null;
   /** A command that is sent again under the same id runs once: the repetition hears what the first did. */
   readonly run_id?: string | null;
-  /** A session's id or name. */
-  readonly session_id: string;
+  /** A session's id or name. Default: a temporary session for this command alone. */
+  readonly session_id?: string | null;
   /**
-   * Given whole, then end of file. Empty with `exec.stream` and `exec.start`: left open for
-   * `exec.write`.
+   * Answer after this many seconds even if the command still runs: with the output so far and
+   * `still_running`. The command continues.
    */
+  readonly soft_timeout_s?: number | null;
+  /** Given whole, then end of file. */
   readonly stdin?: string | null;
+  /** How `stdin` is given; default: as text. */
+  readonly stdin_encoding?: Encoding | null;
   /** Keep stdin open for `exec.write` after what `stdin` gives. */
   readonly stdin_open?: boolean | null;
   /** Deadline in seconds of run time; 0 is none. Default: the session's. */
@@ -1181,11 +1197,14 @@ export interface ExecScreenParams {
 
 /** Shared by `exec.run`, `exec.stream` and `exec.start`. */
 export interface ExecStartParams {
+  /** A program and its arguments, which the shell does not interpret. */
+  readonly argv?: (readonly string[]) | null;
   /** Beside the shell instead of in it. */
   readonly background?: boolean | null;
   /** A non-zero exit is `COMMAND_FAILED`, a timeout `COMMAND_TIMEOUT`. */
   readonly check?: boolean;
-  readonly command: string;
+  /** Shell text. Either this or `argv` is required. */
+  readonly command?: string | null;
   readonly encoding?: Encoding;
   /** For this command only. */
   readonly env?: Readonly<Record<string, string>> | null;
@@ -1195,13 +1214,17 @@ export interface ExecStartParams {
   readonly merge_stderr?: boolean | null;
   /** A command that is sent again under the same id runs once: the repetition hears what the first did. */
   readonly run_id?: string | null;
-  /** A session's id or name. */
-  readonly session_id: string;
+  /** A session's id or name. Default: a temporary session for this command alone. */
+  readonly session_id?: string | null;
   /**
-   * Given whole, then end of file. Empty with `exec.stream` and `exec.start`: left open for
-   * `exec.write`.
+   * Answer after this many seconds even if the command still runs: with the output so far and
+   * `still_running`. The command continues.
    */
+  readonly soft_timeout_s?: number | null;
+  /** Given whole, then end of file. */
   readonly stdin?: string | null;
+  /** How `stdin` is given; default: as text. */
+  readonly stdin_encoding?: Encoding | null;
   /** Keep stdin open for `exec.write` after what `stdin` gives. */
   readonly stdin_open?: boolean | null;
   /** Deadline in seconds of run time; 0 is none. Default: the session's. */
@@ -1216,11 +1239,14 @@ export interface ExecStartParams {
 
 /** Shared by `exec.run`, `exec.stream` and `exec.start`. */
 export interface ExecStreamParams {
+  /** A program and its arguments, which the shell does not interpret. */
+  readonly argv?: (readonly string[]) | null;
   /** Beside the shell instead of in it. */
   readonly background?: boolean | null;
   /** A non-zero exit is `COMMAND_FAILED`, a timeout `COMMAND_TIMEOUT`. */
   readonly check?: boolean;
-  readonly command: string;
+  /** Shell text. Either this or `argv` is required. */
+  readonly command?: string | null;
   readonly encoding?: Encoding;
   /** For this command only. */
   readonly env?: Readonly<Record<string, string>> | null;
@@ -1230,13 +1256,17 @@ export interface ExecStreamParams {
   readonly merge_stderr?: boolean | null;
   /** A command that is sent again under the same id runs once: the repetition hears what the first did. */
   readonly run_id?: string | null;
-  /** A session's id or name. */
-  readonly session_id: string;
+  /** A session's id or name. Default: a temporary session for this command alone. */
+  readonly session_id?: string | null;
   /**
-   * Given whole, then end of file. Empty with `exec.stream` and `exec.start`: left open for
-   * `exec.write`.
+   * Answer after this many seconds even if the command still runs: with the output so far and
+   * `still_running`. The command continues.
    */
+  readonly soft_timeout_s?: number | null;
+  /** Given whole, then end of file. */
   readonly stdin?: string | null;
+  /** How `stdin` is given; default: as text. */
+  readonly stdin_encoding?: Encoding | null;
   /** Keep stdin open for `exec.write` after what `stdin` gives. */
   readonly stdin_open?: boolean | null;
   /** Deadline in seconds of run time; 0 is none. Default: the session's. */
@@ -1264,6 +1294,8 @@ export interface ExecWriteParams {
   /** Close stdin after `data`. */
   readonly eof?: boolean;
   readonly exec_id: string;
+  /** The same, by the name that it has elsewhere. */
+  readonly stdin_encoding?: Encoding | null;
   /** A write repeated with the same id is applied once. */
   readonly write_id?: string | null;
 }
@@ -1557,8 +1589,9 @@ export interface SessionResizeParams {
   readonly session_id: string;
 }
 
-/** Params of every request that names one session and nothing else. */
 export interface SessionRestartParams {
+  /** Leave a session that is alive as it is. */
+  readonly if_lost?: boolean;
   /** A session's id or name. */
   readonly session_id: string;
 }

@@ -143,6 +143,7 @@ fn remedy(code: Code) -> Option<&'static str> {
         | Code::CommandTimeout
         | Code::WaitTimeout
         | Code::LabelTaken
+        | Code::NameTaken
         | Code::ContactRequired
         | Code::MessageNotFound
         | Code::RuntimeUnavailable

@@ -3,6 +3,8 @@
 mod args;
 mod config;
 mod context;
+#[cfg(test)]
+mod docs_test;
 mod failure;
 mod frame;
 mod harness;
@@ -12,8 +14,6 @@ mod letter;
 #[cfg(test)]
 mod manual;
 mod output;
-#[cfg(test)]
-mod papers;
 mod quote;
 mod raw_terminal;
 mod table;

@@ -1,12 +1,12 @@
-//! The session that a verb means, made on first use where it has a name of its own.
+//! The session that a verb means, created on first use where it has a name of its own.
 
 use std::collections::BTreeMap;
 
-use trl_client::{Client, Error};
+use trl_client::{Client, Error, FoundSession};
 use trl_protocol::exec::CancelParams;
 use trl_protocol::ids::is_env_name;
-use trl_protocol::session::{CreateParams, SessionInfo, SessionParams, SessionState};
-use trl_protocol::{Code, ExecId, SessionId, methods};
+use trl_protocol::session::CreateParams;
+use trl_protocol::{ExecId, SessionId, methods};
 
 use crate::failure::{Failure, Result};
 
@@ -74,82 +74,30 @@ pub(crate) async fn throw_away(
     Ok(created.session_id)
 }
 
-/// A session that commands can be sent to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
-    pub(crate) id: SessionId,
-    /// What it ran when we looked.
-    pub(crate) busy_with: Option<ExecId>,
+/// The session of this name or id; one with a name is created if there is none, and a lost one
+/// continues with its state.
+pub(crate) async fn find_or_create(
+    client: &Client,
+    named: &str,
+    shell: Option<&str>,
+) -> Result<FoundSession> {
+    find_or_create_on(client, named, shell, None).await
 }
 
-impl Found {
-    fn checked(info: &SessionInfo, shell: Option<&str>) -> Result<Found> {
-        check_shell(info, shell)?;
-        Ok(Found { id: info.session_id, busy_with: info.running })
-    }
-}
-
-/// The session of this name or id; one with a name is made if there is none, and one that
-/// was lost goes on where it was.
-pub(crate) async fn find_or_make(client: &Client, named: &str, shell: Option<&str>) -> Result<Found> {
-    find_or_make_on(client, named, shell, None).await
-}
-
-/// The same, where a session that is made now runs on this runtime.
-pub(crate) async fn find_or_make_on(
+/// The same, where a session that is created now runs on this runtime.
+pub(crate) async fn find_or_create_on(
     client: &Client,
     named: &str,
     shell: Option<&str>,
     runtime: Option<&str>,
-) -> Result<Found> {
-    if let Some(info) = find(client, named).await? {
-        let found = Found::checked(&info, shell)?;
-        if info.state == SessionState::Lost {
-            client
-                .call::<methods::SessionRestart>(&SessionParams { session_id: info.session_id.to_string() })
-                .await?;
+) -> Result<FoundSession> {
+    let params = creation_on(None, shell, runtime);
+    client.find_or_create(named, &params).await.map_err(|error| match error {
+        Error::OtherShell { .. } => {
+            Failure::usage(error.to_string()).hint("choose another name with -s, or use --new")
         }
-        return Ok(found);
-    }
-    match client.call::<methods::SessionCreate>(&creation_on(Some(named), shell, runtime)).await {
-        Ok(created) => Ok(Found { id: created.session_id, busy_with: None }),
-        // Another client may have made it since we looked.
-        Err(error) => match find(client, named).await {
-            Ok(Some(info)) => Found::checked(&info, shell),
-            _ => Err(error.into()),
-        },
-    }
-}
-
-/// `None` if nothing living has this name; an id that names nothing is an error.
-async fn find(client: &Client, named: &str) -> Result<Option<SessionInfo>> {
-    let gone = |code| matches!(code, Code::SessionNotFound | Code::SessionTerminated);
-    match client.call::<methods::SessionInfo>(&SessionParams { session_id: named.to_owned() }).await {
-        Ok(info)
-            if matches!(info.state, SessionState::Terminated | SessionState::Damaged) && !is_id(named) =>
-        {
-            Ok(None)
-        }
-        Ok(info) => Ok(Some(info)),
-        Err(Error::Fault(fault)) if gone(fault.code) && !is_id(named) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn is_id(named: &str) -> bool {
-    named.parse::<SessionId>().is_ok()
-}
-
-fn check_shell(info: &SessionInfo, asked: Option<&str>) -> Result<()> {
-    let file_name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
-    match asked {
-        Some(asked) if file_name(asked) != file_name(&info.shell) => {
-            let name = info.name.clone().unwrap_or_else(|| info.session_id.to_string());
-            Err(Failure::usage(format!("session {name} runs {}, not {asked}", info.shell))
-                .hint("choose another name with -s, or use --new"))
-        }
-        _ => Ok(()),
-    }
+        other => other.into(),
+    })
 }
 
 /// A command that waits for the session it runs in would wait for itself.

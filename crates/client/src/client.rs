@@ -33,7 +33,7 @@ const KEPT_IDLE: usize = 4;
 enum Way {
     Socket(Options),
     /// To one in this very process.
-    Within(Box<Connector>),
+    InProcess(Box<Connector>),
 }
 
 /// Makes a stream whose other end is served.
@@ -43,7 +43,7 @@ impl fmt::Debug for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Way::Socket(options) => options.fmt(f),
-            Way::Within(_) => f.write_str("Within"),
+            Way::InProcess(_) => f.write_str("InProcess"),
         }
     }
 }
@@ -66,8 +66,8 @@ impl Client {
     }
 
     /// A client of a daemon in this process: `connect` makes streams whose other end it serves.
-    pub fn within(connect: impl Fn() -> io::Result<UnixStream> + Send + Sync + 'static) -> Client {
-        Client::by(Way::Within(Box::new(connect)))
+    pub fn in_process(connect: impl Fn() -> io::Result<UnixStream> + Send + Sync + 'static) -> Client {
+        Client::by(Way::InProcess(Box::new(connect)))
     }
 
     fn by(way: Way) -> Client {
@@ -165,7 +165,7 @@ impl Client {
     pub(crate) async fn open(&self) -> Result<Connection> {
         let Options { socket, state_dir, start } = match &self.way {
             Way::Socket(options) => options,
-            Way::Within(connect) => return connect().map(Connection::over).map_err(Error::Within),
+            Way::InProcess(connect) => return connect().map(Connection::over).map_err(Error::InProcess),
         };
         let connection = match (Connection::open(socket).await, start) {
             (Err(Error::NoDaemon { .. }), Some(start)) => start::connect(socket, start).await?,

@@ -29,7 +29,10 @@ pub enum Error {
     #[error("{} is served by the daemon of another home, which keeps its state in {}", socket.display(), theirs.display())]
     OtherHome { socket: PathBuf, theirs: PathBuf },
     #[error("no connection within this process: {0}")]
-    Within(io::Error),
+    InProcess(io::Error),
+    /// A session of that name is there, but not with the shell that was asked for.
+    #[error("session {session} runs {shell}, not {asked}")]
+    OtherShell { session: String, shell: String, asked: String },
     #[error("the daemon did not start: {message}")]
     NotStarted { message: String, help: Option<String> },
     /// It may or may not have been done; it is not repeated.
@@ -57,7 +60,7 @@ impl Error {
                 "run it again to get a daemon for this home; or set XDG_RUNTIME_DIR or TRL_HOME, or name the socket with --socket"
                     .to_owned(),
             ),
-            Error::Within(_) => None,
+            Error::InProcess(_) | Error::OtherShell { .. } => None,
             Error::NotStarted { help, .. } => help.clone(),
             Error::Lost { .. } => {
                 Some("it may have been done all the same: `trl ls` and `trl info SESSION` tell".to_owned())

@@ -2,12 +2,10 @@
 
 use std::borrow::Cow;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use trl_protocol::event::{GapEvent, OutputEvent, StartedEvent, WaitingEvent};
+use trl_protocol::event::{Base64, GapEvent, OutputEvent, StartedEvent, WaitingEvent};
 use trl_protocol::exec::Stream;
 use trl_protocol::{Code, ExecId, Fault};
 
@@ -16,24 +14,15 @@ use trl_protocol::{Code, ExecId, Fault};
 pub enum Event {
     Started {
         exec_id: ExecId,
+        /// Unknown while it is queued.
+        pid: Option<u32>,
     },
     /// Bytes exactly as the command wrote them.
-    Output {
-        stream: Stream,
-        offset: u64,
-        bytes: Vec<u8>,
-    },
+    Output { stream: Stream, offset: u64, bytes: Vec<u8> },
     /// Bytes between the two offsets are no longer kept.
-    Gap {
-        stream: Stream,
-        from: u64,
-        to: u64,
-    },
+    Gap { stream: Stream, from: u64, to: u64 },
     /// The command reads from its terminal.
-    Waiting {
-        exec_id: ExecId,
-        prompt: String,
-    },
+    Waiting { exec_id: ExecId, prompt: String },
 }
 
 #[derive(Serialize)]
@@ -105,7 +94,10 @@ pub(crate) fn event(name: &str, data: &str) -> Result<Option<Event>, String> {
         serde_json::from_str(data).map_err(|error| error.to_string())
     }
     let event = match name {
-        "started" => Event::Started { exec_id: parse::<StartedEvent>(data)?.exec_id },
+        "started" => {
+            let StartedEvent { exec_id, pid } = parse(data)?;
+            Event::Started { exec_id, pid }
+        }
         "stdout" => output(Stream::Stdout, parse(data)?)?,
         "stderr" => output(Stream::Stderr, parse(data)?)?,
         "gap" => {
@@ -113,21 +105,37 @@ pub(crate) fn event(name: &str, data: &str) -> Result<Option<Event>, String> {
             Event::Gap { stream: gap.stream, from: gap.from, to: gap.to }
         }
         "waiting" => {
-            let waiting: WaitingEvent = parse(data)?;
-            Event::Waiting { exec_id: waiting.exec_id, prompt: waiting.prompt }
+            let waiting: WaitingEvent<'_> = parse(data)?;
+            Event::Waiting { exec_id: waiting.exec_id, prompt: waiting.prompt.into_owned() }
         }
         _ => return Ok(None),
     };
     Ok(Some(event))
 }
 
-fn output(stream: Stream, data: OutputEvent) -> Result<Event, String> {
+fn output(stream: Stream, data: OutputEvent<'_>) -> Result<Event, String> {
     let bytes = match (data.base64, data.text) {
-        (Some(base64), _) => STANDARD.decode(base64).map_err(|error| error.to_string())?,
-        (None, Some(text)) => text.into_bytes(),
+        (Some(Base64(bytes)), _) => bytes.into_owned(),
+        (None, Some(text)) => text.into_owned().into_bytes(),
         (None, None) => return Err("output without text or base64".to_owned()),
     };
     Ok(Event::Output { stream, offset: data.offset, bytes })
+}
+
+impl Event {
+    /// As it is on the wire: output is text where it is UTF-8, else base64.
+    pub fn on_wire(&self) -> trl_protocol::Event<'_> {
+        use trl_protocol::Event as Wire;
+        match self {
+            Event::Started { exec_id, pid } => Wire::Started { exec_id: *exec_id, pid: *pid },
+            Event::Output { stream, offset, bytes } => match std::str::from_utf8(bytes) {
+                Ok(text) => Wire::Text { stream: *stream, offset: *offset, text },
+                Err(_) => Wire::Bytes { stream: *stream, offset: *offset, bytes },
+            },
+            Event::Gap { stream, from, to } => Wire::Gap { stream: *stream, from: *from, to: *to },
+            Event::Waiting { exec_id, prompt } => Wire::Waiting { exec_id: *exec_id, prompt },
+        }
+    }
 }
 
 #[cfg(test)]

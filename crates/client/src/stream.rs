@@ -162,12 +162,12 @@ impl<'c> ExecStream<'c> {
     /// Notes how far has been heard; `None` for what came before.
     fn take(&mut self, event: Event) -> Option<Step> {
         let event = match event {
-            Event::Started { exec_id } => {
+            Event::Started { exec_id, pid } => {
                 let known = self.exec_id.replace(exec_id).is_some();
                 if known {
                     return None;
                 }
-                Event::Started { exec_id }
+                Event::Started { exec_id, pid }
             }
             Event::Output { stream, offset, mut bytes } => {
                 let heard = &mut self.heard[stream.index()];

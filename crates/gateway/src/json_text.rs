@@ -53,7 +53,7 @@ pub(crate) fn put(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-fn put_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn put_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     let mut scratch = [0; DENSE * 6 + ENTRY];
     // What is before `copied` is written; between there and `at` is nothing to escape.
     let (mut copied, mut at) = (0, 0);

@@ -5,17 +5,18 @@
 
 mod connection;
 mod http;
+mod in_process;
 mod json_text;
+mod json_writer;
 mod line_reader;
 mod lock;
 mod mcp;
 mod outbox;
+mod path_watch;
 mod request_line;
 mod serve;
 mod stdio;
 mod unix;
-mod vigil;
-mod within;
 mod written;
 
 pub use http::{

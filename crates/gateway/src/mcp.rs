@@ -15,11 +15,11 @@ use trl_runtime::Runtime;
 
 use crate::connection::Phase;
 use crate::http::{Grant, answer};
-use crate::within;
+use crate::in_process;
 
 /// MCP on stdin and stdout, in this process.
 pub(crate) async fn serve_stdio(settings: Settings, runtime: Runtime, phase: watch::Receiver<Phase>) {
-    let server = Server::new(Arc::new(within::client(runtime, phase.clone())), Arc::new(settings));
+    let server = Server::new(Arc::new(in_process::client(runtime, phase.clone())), Arc::new(settings));
     if let Err(error) = trl_mcp::serve_stdio(server, drained(phase)).await {
         tracing::error!(%error, "MCP ended");
     }
@@ -27,7 +27,7 @@ pub(crate) async fn serve_stdio(settings: Settings, runtime: Runtime, phase: wat
 
 /// `/mcp`, to be put behind the gate.
 pub(crate) fn route(settings: Settings, runtime: Runtime, phase: watch::Receiver<Phase>) -> Router {
-    let client = Arc::new(within::client(runtime, phase.clone()));
+    let client = Arc::new(in_process::client(runtime, phase.clone()));
     let ct = CancellationToken::new();
     let ends = ct.clone();
     tokio::spawn(async move {

@@ -21,7 +21,7 @@ use trl_sys::trust::{self, Untrusted};
 
 use crate::connection::{Connection, Phase};
 use crate::lock::{Lock, LockError};
-use crate::vigil::Vigil;
+use crate::path_watch::PathWatch;
 use crate::written;
 
 /// Connections that wait for another to close; more wait in the kernel, unseen.
@@ -116,7 +116,7 @@ impl Claim {
         let listening = closed.and_then(|()| socket.listen(BACKLOG));
         let bound = self.path.metadata().map(|meta| (meta.dev(), meta.ino()));
         match (listening, bound) {
-            (Ok(listener), Ok(bound)) => Ok(Open { listener, bound, vigil: Vigil::over(&self.path).ok() }),
+            (Ok(listener), Ok(bound)) => Ok(Open { listener, bound, watch: PathWatch::new(&self.path).ok() }),
             (Err(error), _) | (_, Err(error)) => {
                 // Nothing of ours may stay; the first error is the one to tell.
                 let _ = fs::remove_file(&self.path);
@@ -161,7 +161,7 @@ struct Open {
     /// Device and inode of its name.
     bound: (u64, u64),
     /// None where there are too many of them already: then nobody tells that the name is gone.
-    vigil: Option<Vigil>,
+    watch: Option<PathWatch>,
 }
 
 impl Open {
@@ -187,8 +187,8 @@ impl Listener {
     /// Resolves when our name is gone, and nobody can find us any more.
     async fn removed(&self) {
         while self.open.is_at(&self.claim.path) {
-            match &self.open.vigil {
-                Some(vigil) => vigil.stirred().await,
+            match &self.open.watch {
+                Some(watch) => watch.changed().await,
                 None => return std::future::pending().await,
             }
         }

@@ -1,11 +1,8 @@
 //! Lines that are written: responses and events.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use std::io::Write as _;
 use trl_protocol::{Event, Fault, Reply};
 
-use crate::json_text;
+use crate::json_writer;
 
 /// Appends the one response to a request. `id` is JSON.
 pub(crate) fn put_response(out: &mut Vec<u8>, id: &str, result: &Result<Reply, Fault>) {
@@ -13,11 +10,11 @@ pub(crate) fn put_response(out: &mut Vec<u8>, id: &str, result: &Result<Reply, F
     let written = match result {
         Ok(reply) => {
             put_all(out, &[b"{\"id\":", id.as_bytes(), b",\"ok\":true,\"data\":"]);
-            serde_json::to_writer(&mut *out, reply)
+            json_writer::put(out, reply)
         }
         Err(fault) => {
             put_all(out, &[b"{\"id\":", id.as_bytes(), b",\"ok\":false,\"error\":"]);
-            serde_json::to_writer(&mut *out, fault)
+            json_writer::put(out, fault)
         }
     };
     if let Err(error) = written {
@@ -33,47 +30,15 @@ pub(crate) fn put_response(out: &mut Vec<u8>, id: &str, result: &Result<Reply, F
 
 /// Appends one event of a streaming request. `id` is JSON.
 pub(crate) fn put_event(out: &mut Vec<u8>, id: &str, event: &Event<'_>) {
-    put_all(out, &[b"{\"id\":", id.as_bytes(), b",\"event\":\"", event.name().as_bytes(), b"\",\"data\":{"]);
-    match event {
-        Event::Started { exec_id } => put_format(out, format_args!("\"exec_id\":\"{exec_id}\"")),
-        Event::Text { offset, text, .. } => {
-            out.extend_from_slice(b"\"text\":");
-            json_text::put(out, text);
-            put_format(out, format_args!(",\"offset\":{offset}"));
-        }
-        Event::Bytes { offset, bytes, .. } => {
-            out.extend_from_slice(b"\"base64\":\"");
-            put_base64(out, bytes);
-            put_format(out, format_args!("\",\"offset\":{offset}"));
-        }
-        Event::Gap { stream, from, to } => {
-            put_format(out, format_args!("\"stream\":\"{}\",\"from\":{from},\"to\":{to}", stream.name()));
-        }
-        Event::Waiting { exec_id, prompt } => {
-            put_format(out, format_args!("\"exec_id\":\"{exec_id}\",\"prompt\":"));
-            json_text::put(out, prompt);
-        }
-        Event::Mail { count, ids } => {
-            put_format(out, format_args!("\"count\":{count},\"ids\":["));
-            for (index, id) in ids.iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                json_text::put(out, id);
-            }
-            out.push(b']');
-        }
-        Event::Subscribed { next } => put_format(out, format_args!("\"next\":{next}")),
-        Event::Missed { from, to } => put_format(out, format_args!("\"from\":{from},\"to\":{to}")),
-        Event::Change(change) => {
-            // The braces are the line's own.
-            out.pop();
-            let written = serde_json::to_writer(&mut *out, change);
-            debug_assert!(written.is_ok(), "a change is always written");
-            out.pop();
+    let start = out.len();
+    put_all(out, &[b"{\"id\":", id.as_bytes(), b",\"event\":\"", event.name().as_bytes(), b"\",\"data\":"]);
+    match json_writer::put(out, event) {
+        Ok(()) => out.extend_from_slice(b"}\n"),
+        Err(error) => {
+            tracing::error!(%error, event = event.name(), "an event could not be written");
+            out.truncate(start);
         }
     }
-    out.extend_from_slice(b"}}\n");
 }
 
 fn put_all(out: &mut Vec<u8>, parts: &[&[u8]]) {
@@ -82,22 +47,11 @@ fn put_all(out: &mut Vec<u8>, parts: &[&[u8]]) {
     }
 }
 
-fn put_format(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    let written = out.write_fmt(text);
-    debug_assert!(written.is_ok(), "a Vec takes all");
-}
-
-fn put_base64(out: &mut Vec<u8>, bytes: &[u8]) {
-    let start = out.len();
-    out.resize(start + bytes.len().div_ceil(3) * 4, 0);
-    let written = STANDARD.encode_slice(bytes, &mut out[start..]);
-    debug_assert!(written.is_ok(), "the room is measured");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use trl_protocol::exec::Stream;
+    use trl_protocol::mail::MailEvent;
     use trl_protocol::system::Pong;
     use trl_protocol::{ExecId, SessionId};
 
@@ -123,13 +77,17 @@ mod tests {
     #[test]
     fn events_as_lines() {
         let exec_id = ExecId { session: SessionId(1), number: 2 };
-        let ids = ["m-1".to_owned(), "a\"b".to_owned()];
+        let mail = MailEvent { count: 3, ids: vec!["m-1".to_owned(), "a\"b".to_owned()] };
         let cases = [
+            (Event::Mail(&mail), r#"{"id":1,"event":"mail","data":{"count":3,"ids":["m-1","a\"b"]}}"#),
             (
-                Event::Mail { count: 3, ids: &ids },
-                r#"{"id":1,"event":"mail","data":{"count":3,"ids":["m-1","a\"b"]}}"#,
+                Event::Started { exec_id, pid: None },
+                r#"{"id":1,"event":"started","data":{"exec_id":"e-00000001-2"}}"#,
             ),
-            (Event::Started { exec_id }, r#"{"id":1,"event":"started","data":{"exec_id":"e-00000001-2"}}"#),
+            (
+                Event::Started { exec_id, pid: Some(7) },
+                r#"{"id":1,"event":"started","data":{"exec_id":"e-00000001-2","pid":7}}"#,
+            ),
             (
                 Event::Text { stream: Stream::Stdout, offset: 3, text: "a\n" },
                 r#"{"id":1,"event":"stdout","data":{"text":"a\n","offset":3}}"#,

@@ -8,9 +8,9 @@ use trl_client::{Client, Event, ExecStream, Step};
 use trl_protocol::exec::CancelParams;
 use trl_protocol::{Code, ExecId, Fault};
 
-use crate::collected::Collected;
 use crate::report::Progress;
 use crate::{fault, plain, progress};
+use trl_client::HeadTail;
 
 /// How much is heard, and how long.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Until {
 pub(crate) struct Heard {
     pub(crate) exec_id: ExecId,
     pub(crate) progress: Progress,
-    pub(crate) streams: [Collected; 2],
+    pub(crate) streams: [HeadTail; 2],
 }
 
 /// Something that can end the listening.
@@ -42,7 +42,7 @@ enum Next {
 pub(crate) async fn follow(
     client: &Client,
     mut stream: ExecStream<'_>,
-    mut streams: [Collected; 2],
+    mut streams: [HeadTail; 2],
     until: Until,
     (teller, ct): (&progress::Teller, &CancellationToken),
     mut started: impl FnMut(ExecId),
@@ -82,7 +82,7 @@ pub(crate) async fn follow(
                 let progress = Progress::Finished(Box::new(reply.outcome));
                 return Ok(Heard { exec_id: reply.exec_id, progress, streams });
             }
-            Step::Event(Event::Started { exec_id }) => started(exec_id),
+            Step::Event(Event::Started { exec_id, .. }) => started(exec_id),
             Step::Event(Event::Output { stream, offset, bytes }) => {
                 streams[stream.index()].push(offset, &bytes);
                 waiting = None;
@@ -104,7 +104,7 @@ pub(crate) async fn follow(
     Ok(Heard { exec_id, progress, streams })
 }
 
-fn last_line(streams: &[Collected; 2]) -> Option<String> {
+fn last_line(streams: &[HeadTail; 2]) -> Option<String> {
     let newest = streams.iter().find(|stream| !stream.is_empty())?;
     let text = plain::text(&newest.recent());
     plain::last_line(&text).map(|line| line.chars().take(200).collect())

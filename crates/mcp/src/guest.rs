@@ -6,15 +6,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::sync::Mutex as AsyncMutex;
-use trl_client::{Client, Conversation, Error, Held};
+use trl_client::{Client, Conversation, Held, How};
 use trl_protocol::exec::ExecParams;
-use trl_protocol::session::{
-    BindParams, CreateParams, ResizeParams, SessionInfo, SessionParams, SessionState,
-};
+use trl_protocol::session::{BindParams, CreateParams, ResizeParams, SessionParams};
 use trl_protocol::{Code, ExecId, Fault, SessionId, methods};
 
 use crate::fault;
@@ -22,9 +19,6 @@ use crate::settings::Settings;
 
 /// Rows and columns of terminals that nobody asked for in another size.
 const DEFAULT_SIZE: (u16, u16) = (40, 120);
-/// How long a session that another client is making is waited for.
-const BEING_MADE: Duration = Duration::from_secs(10);
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Commands whose reading position is remembered.
 const REMEMBERED: usize = 512;
 
@@ -37,8 +31,6 @@ pub(crate) struct Guest {
     /// The harness's id of its session, if it came with a call.
     harness: Mutex<Option<String>>,
     own: AsyncMutex<Option<Own>>,
-    /// One at a time: two calls that name a new session mean the same one.
-    making: AsyncMutex<()>,
     bonds: AsyncMutex<Option<Held>>,
     /// Tells it apart where its harness does not.
     number: u32,
@@ -79,7 +71,6 @@ impl Guest {
             name: Mutex::new("mcp".to_owned()),
             harness: Mutex::default(),
             own: AsyncMutex::default(),
-            making: AsyncMutex::default(),
             bonds: AsyncMutex::default(),
             number: getrandom::u32().unwrap_or_else(|_| std::process::id()),
             heard: Mutex::default(),
@@ -195,49 +186,18 @@ impl Guest {
         {
             return Ok(own.place(None));
         }
-        let _one_at_a_time = self.making.lock().await;
-        if let Some(info) = self.find(named).await? {
-            return Ok(shared(info.session_id, info.name));
-        }
-        let params = CreateParams { name: Some(named.to_owned()), ..self.settings.birth.clone() };
-        match self.client.session_create(&params).await {
-            Ok(made) => {
-                self.resize(made.session_id, DEFAULT_SIZE).await?;
-                Ok(shared(made.session_id, made.name))
+        let found = self.client.find_or_create(named, &self.settings.birth).await.map_err(fault::of)?;
+        let note = match found.how {
+            How::Created => {
+                self.resize(found.id, DEFAULT_SIZE).await?;
+                None
             }
-            // Another client may have made it since we looked.
-            Err(error) => match self.find(named).await {
-                Ok(Some(info)) => Ok(shared(info.session_id, info.name)),
-                _ => Err(fault::of(error)),
-            },
-        }
-    }
-
-    /// `None` if nothing living has this name; an id that names nothing is a fault.
-    async fn find(&self, named: &str) -> Result<Option<SessionInfo>, Fault> {
-        let is_id = named.parse::<SessionId>().is_ok();
-        let over =
-            |state| matches!(state, SessionState::Terminated | SessionState::Lost | SessionState::Damaged);
-        match self.made(named).await {
-            Ok(info) if over(info.state) && !is_id => Ok(None),
-            Ok(info) => Ok(Some(info)),
-            Err(Error::Fault(fault)) if !is_id && is_over(&fault) => Ok(None),
-            Err(error) => Err(fault::of(error)),
-        }
-    }
-
-    /// What a session is like once it has been made: another client may be about to.
-    async fn made(&self, named: &str) -> trl_client::Result<SessionInfo> {
-        let params = SessionParams { session_id: named.to_owned() };
-        let deadline = Instant::now() + BEING_MADE;
-        loop {
-            let info = self.client.session_info(&params).await?;
-            if info.state != SessionState::Creating || Instant::now() > deadline {
-                return Ok(info);
-            }
-            // The daemon tells nobody when a session of another client is ready.
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
+            How::Restarted => Some(format!(
+                "session {named} was lost; its commands ended, and it continues in a new shell with its state"
+            )),
+            How::Existing => None,
+        };
+        Ok(Place { note, ..shared(found.id, found.name) })
     }
 
     /// The size that a command on a terminal is to find. A session of others keeps its own unless this call names one.

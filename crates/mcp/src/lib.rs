@@ -5,7 +5,6 @@
 //! whose daemon may be elsewhere or in this very process. `tools/` has one file per tool:
 //! its arguments, what it answers, and the requests it makes of both.
 
-mod collected;
 mod fault;
 mod follow;
 mod guest;

@@ -5,8 +5,8 @@ use serde::Serialize;
 use trl_protocol::ExecId;
 use trl_protocol::exec::{ExecInfo, ExecState, Outcome};
 
-use crate::collected::{Collected, Cut};
 use crate::plain;
+use trl_client::{Cut, HeadTail};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -99,7 +99,7 @@ pub(crate) struct Facts {
     pub(crate) session: String,
     pub(crate) exec_id: ExecId,
     pub(crate) progress: Progress,
-    pub(crate) streams: [Collected; 2],
+    pub(crate) streams: [HeadTail; 2],
     /// Escape sequences stay.
     pub(crate) ansi: bool,
     pub(crate) matched: Option<String>,
@@ -112,7 +112,7 @@ impl Facts {
         let exec_id = exec_id.to_string();
         let [next_out, next_err] = [streams[0].end(), streams[1].end()];
         let [cut_out, cut_err] = [streams[0].cut(), streams[1].cut()];
-        let [stdout, stderr] = streams.map(Collected::texts);
+        let [stdout, stderr] = streams.map(HeadTail::texts);
         let (state, outcome, prompt) = match progress {
             Progress::Finished(outcome) => (State::Finished, Some(outcome), None),
             Progress::Waiting { prompt } => (State::Waiting, None, Some(prompt)),
@@ -292,7 +292,7 @@ mod tests {
 
     fn facts(progress: Progress, stdout: &str, stderr: &str, limit: usize) -> Facts {
         let stream = |text: &str| {
-            let mut collected = Collected::new(0, limit);
+            let mut collected = HeadTail::new(0, limit);
             collected.push(0, text.as_bytes());
             collected
         };

@@ -14,18 +14,27 @@ pub use terminal::{Cursor, ResizeParams, Resized, Screen, ScreenParams};
 pub use wait::{Exit, LogUntil, Matched, PortUntil, Until, WaitParams, Waited};
 
 /// Shared by `exec.run`, `exec.stream` and `exec.start`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunParams {
-    /// A session's id or name.
-    pub session_id: String,
-    pub command: String,
+    /// A session's id or name. Default: a temporary session for this command alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Shell text. Either this or `argv` is required.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// A program and its arguments, which the shell does not interpret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub argv: Option<Vec<String>>,
     /// Deadline in seconds of run time; 0 is none. Default: the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_s: Option<f64>,
-    /// Given whole, then end of file. Empty with `exec.stream` and `exec.start`: left open for `exec.write`.
+    /// Given whole, then end of file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
+    /// How `stdin` is given; default: as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin_encoding: Option<Encoding>,
     /// Keep stdin open for `exec.write` after what `stdin` gives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin_open: Option<bool>,
@@ -47,6 +56,10 @@ pub struct RunParams {
     /// A non-zero exit is `COMMAND_FAILED`, a timeout `COMMAND_TIMEOUT`.
     #[serde(default)]
     pub check: bool,
+    /// Answer after this many seconds even if the command still runs: with the output so far and
+    /// `still_running`. The command continues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soft_timeout_s: Option<f64>,
     /// How long to queue for a busy session; without it: `SESSION_BUSY`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_s: Option<f64>,
@@ -126,7 +139,7 @@ pub struct OutputParams {
     pub encoding: Encoding,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WriteParams {
     pub exec_id: String,
@@ -135,6 +148,9 @@ pub struct WriteParams {
     /// How `data` is given.
     #[serde(default)]
     pub encoding: Encoding,
+    /// The same, by the name that it has elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin_encoding: Option<Encoding>,
     /// Close stdin after `data`.
     #[serde(default)]
     pub eof: bool,
@@ -222,6 +238,9 @@ pub struct RunReply {
     pub outcome: Outcome,
     pub stdout_truncated: bool,
     pub stderr_truncated: bool,
+    /// `soft_timeout_s` passed: this is the result so far, and the command continues.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub still_running: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stdout_lossy: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -236,6 +255,9 @@ pub struct StreamReply {
     pub outcome: Outcome,
     pub stdout_truncated: bool,
     pub stderr_truncated: bool,
+    /// `soft_timeout_s` passed: this is the result so far, and the command continues.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub still_running: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stdout_lossy: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -43,6 +43,7 @@ codes! {
     WaitTimeout = "WAIT_TIMEOUT", 408, 124;
     AgentNotFound = "AGENT_NOT_FOUND", 404, 67;
     LabelTaken = "LABEL_TAKEN", 409, 75;
+    NameTaken = "NAME_TAKEN", 409, 75;
     ContactRequired = "CONTACT_REQUIRED", 403, 77;
     MessageNotFound = "MESSAGE_NOT_FOUND", 404, 66;
     RuntimeNotFound = "RUNTIME_NOT_FOUND", 404, 68;

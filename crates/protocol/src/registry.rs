@@ -30,7 +30,7 @@ pub enum Request => Reply {
     /// Ends a session and every process it started.
     SessionDestroy = "session.destroy", session::DestroyParams => session::Destroyed, CHANGES;
     /// Starts a new shell for a session and restores its state.
-    SessionRestart = "session.restart", session::SessionParams => session::Restarted, CHANGES;
+    SessionRestart = "session.restart", session::RestartParams => session::Restarted, CHANGES;
     /// Ends a session when the connection that asked closes, or no longer.
     SessionBind = "session.bind", session::BindParams => session::Bound, CHANGES;
     /// Shows a session as on a terminal, until the client detaches.

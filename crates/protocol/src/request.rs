@@ -106,7 +106,7 @@ mod tests {
     fn a_request_is_read_into_its_own_variant() {
         let request =
             Request::parse("exec.run", json!({"session_id": "s-00000001", "command": "true"})).unwrap();
-        assert!(matches!(request, Request::ExecRun(ref p) if p.command == "true"));
+        assert!(matches!(request, Request::ExecRun(ref p) if p.command.as_deref() == Some("true")));
         assert!(matches!(Request::parse("session.list", Value::Null), Ok(Request::SessionList(_))));
     }
 
@@ -114,7 +114,7 @@ mod tests {
     fn what_is_wrong_is_named() {
         let cases = [
             ("exec.run", json!({"sesion_id": "x", "command": "true"}), "did you mean `session_id`"),
-            ("exec.run", json!({"session_id": "x"}), "needs the param `command`"),
+            ("exec.output", json!({"exec_id": "e"}), "needs the param `stream`"),
             ("exec.run", json!({"session_id": 5, "command": "true"}), "param `session_id`"),
             ("exec.run", json!({"session_id": "x", "command": "y", "env": {"A": 1}}), "param `env.A`"),
             ("exec.run", json!([1]), "must be an object"),

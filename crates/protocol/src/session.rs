@@ -68,6 +68,16 @@ pub struct SessionParams {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+pub struct RestartParams {
+    /// A session's id or name.
+    pub session_id: String,
+    /// Leave a session that is alive as it is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub if_lost: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct DestroyParams {
     /// A session's id or name.
     pub session_id: String,

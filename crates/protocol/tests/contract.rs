@@ -64,14 +64,15 @@ fn the_contract_is_what_the_types_say() {
 fn every_event_has_a_schema() {
     use trl_protocol::change::{Change, ChangeEvent, Topic};
     use trl_protocol::exec::Stream::{Stderr, Stdout};
+    use trl_protocol::mail::MailEvent;
     let exec_id = "e-00000001-1".parse().unwrap();
     let said = [
-        Event::Started { exec_id },
+        Event::Started { exec_id, pid: Some(1) },
         Event::Text { stream: Stdout, offset: 0, text: "" },
         Event::Bytes { stream: Stderr, offset: 0, bytes: b"" },
         Event::Gap { stream: Stdout, from: 0, to: 1 },
         Event::Waiting { exec_id, prompt: "" },
-        Event::Mail { count: 0, ids: &[] },
+        Event::Mail(&MailEvent { count: 0, ids: Vec::new() }),
         Event::Subscribed { next: 1 },
         Event::Missed { from: 1, to: 2 },
         Event::Change(&ChangeEvent::new(Topic::Session, Change::Created)),

@@ -116,6 +116,7 @@ async fn wake(
         encoding: Encoding::Utf8,
         eof: false,
         write_id: None,
+        ..WriteParams::default()
     };
     let nobody = Presence::new().caller(None);
     write::perform(&inner, keys(TRIGGER), &nobody).await?;

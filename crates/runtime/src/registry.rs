@@ -15,6 +15,8 @@ use crate::backend::Backend;
 use crate::link::{End, damage_text, session_over};
 use crate::session::Session;
 
+/// Temporary sessions at a time: they do not count against the daemon's limit.
+const MAX_TEMPORARY: usize = 256;
 /// Sessions that are over and still remembered.
 const REMEMBERED: usize = 1000;
 
@@ -46,6 +48,8 @@ impl Past {
 struct Tables {
     slots: HashMap<SessionId, Slot>,
     names: HashMap<String, SessionId>,
+    /// Sessions that do not count against the limit.
+    temporary: HashSet<SessionId>,
     past: VecDeque<Past>,
 }
 
@@ -85,13 +89,30 @@ impl Registry {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes a place for a temporary session, which does not count against the limit.
+    pub(crate) fn reserve_temporary(self: &Arc<Self>, id: SessionId) -> Result<Reservation, Fault> {
+        let mut tables = self.lock();
+        if tables.temporary.len() >= MAX_TEMPORARY {
+            return Err(Fault::new(
+                Code::ResourcePressure,
+                format!(
+                    "{MAX_TEMPORARY} commands run in temporary sessions already; \
+                     wait for one to end, or use a session of your own"
+                ),
+            ));
+        }
+        tables.slots.insert(id, Slot::Creating(None));
+        tables.temporary.insert(id);
+        Ok(Reservation { registry: Arc::clone(self), id, name: None, done: false })
+    }
+
     /// Takes a place for a new session; dropped, the place is free again.
     pub(crate) fn reserve(self: &Arc<Self>, name: Option<&str>, id: SessionId) -> Result<Reservation, Fault> {
         let mut tables = self.lock();
         if tables.slots.contains_key(&id) {
             return Err(Fault::new(Code::SessionBusy, format!("session {id} is already being started")));
         }
-        if tables.slots.len() >= self.max_sessions {
+        if tables.slots.len() - tables.temporary.len() >= self.max_sessions {
             let limit = self.max_sessions;
             return Err(Fault::new(
                 Code::MaxSessionsReached,
@@ -104,10 +125,7 @@ impl Registry {
         }
         if let Some(holder) = name.and_then(|name| tables.names.get(name)) {
             let name = name.unwrap_or_default();
-            return Err(Fault::invalid(format!(
-                "param `name`: {name:?} is the name of session {holder}; choose another, or end that one"
-            ))
-            .with_details(serde_json::json!({ "field": "name", "session_id": holder })));
+            return Err(name_taken(name, *holder));
         }
         tables.slots.insert(id, Slot::Creating(None));
         if let Some(name) = name {
@@ -134,6 +152,7 @@ impl Registry {
     /// Moves a session to those that are over, with what was last known of it.
     pub(crate) fn remove(&self, info: SessionInfo, end: End) {
         let mut tables = self.lock();
+        tables.temporary.remove(&info.session_id);
         if let Some(Slot::Living(session)) = tables.slots.remove(&info.session_id) {
             tables.free_name(info.name.as_deref(), info.session_id);
             tables.remember(info, end, Arc::clone(&session.backend));
@@ -294,6 +313,14 @@ impl Tables {
     }
 }
 
+fn name_taken(name: &str, holder: SessionId) -> Fault {
+    Fault::new(
+        Code::NameTaken,
+        format!("param `name`: {name:?} is the name of session {holder}; choose another, or end that one"),
+    )
+    .with_details(serde_json::json!({ "field": "name", "session_id": holder }))
+}
+
 /// A place among the sessions that is not yet filled.
 #[derive(Debug)]
 pub(crate) struct Reservation {
@@ -323,6 +350,7 @@ impl Drop for Reservation {
         if !self.done {
             let mut tables = self.registry.lock();
             tables.slots.remove(&self.id);
+            tables.temporary.remove(&self.id);
             tables.free_name(self.name.as_deref(), self.id);
         }
     }

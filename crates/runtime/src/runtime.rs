@@ -385,6 +385,18 @@ impl Inner {
         }
     }
 
+    /// The living session of this id or name. One that is being created is waited for.
+    pub(crate) async fn living(&self, named: &str) -> Result<Arc<Session>, Fault> {
+        let mut settled = self.settled.subscribe();
+        loop {
+            match self.registry.find(named)? {
+                Found::Creating(..) if settled.changed().await.is_ok() => {}
+                Found::Living(session) => return Ok(session),
+                other => return Err(other.refusal()),
+            }
+        }
+    }
+
     /// A session has been created, has failed to be, or is over.
     pub(crate) fn settle(&self) {
         self.settled.send_replace(());

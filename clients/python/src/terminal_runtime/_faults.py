@@ -76,6 +76,10 @@ class MethodNotFoundError(DaemonError):
     """`METHOD_NOT_FOUND`."""
 
 
+class NameTakenError(DaemonError):
+    """`NAME_TAKEN`."""
+
+
 class ParseError(DaemonError):
     """`PARSE_ERROR`."""
 
@@ -138,6 +142,7 @@ BY_CODE: dict[str, type[DaemonError]] = {
     "MAX_SESSIONS_REACHED": MaxSessionsReachedError,
     "MESSAGE_NOT_FOUND": MessageNotFoundError,
     "METHOD_NOT_FOUND": MethodNotFoundError,
+    "NAME_TAKEN": NameTakenError,
     "PARSE_ERROR": ParseError,
     "PAYLOAD_TOO_LARGE": PayloadTooLargeError,
     "RESOURCE_PRESSURE": ResourcePressureError,
@@ -169,6 +174,7 @@ __all__ = [
     "MaxSessionsReachedError",
     "MessageNotFoundError",
     "MethodNotFoundError",
+    "NameTakenError",
     "ParseError",
     "PayloadTooLargeError",
     "ResourcePressureError",

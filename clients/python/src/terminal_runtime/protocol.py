@@ -98,6 +98,7 @@ CODES: tuple[str, ...] = (
     "MAX_SESSIONS_REACHED",
     "MESSAGE_NOT_FOUND",
     "METHOD_NOT_FOUND",
+    "NAME_TAKEN",
     "PARSE_ERROR",
     "PAYLOAD_TOO_LARGE",
     "RESOURCE_PRESSURE",
@@ -563,6 +564,8 @@ class ExecAttachReply(Shown):
     stdout_bytes: int
     stdout_lossy: bool = False
     stdout_truncated: bool
+    #: `soft_timeout_s` passed: this is the result so far, and the command continues.
+    still_running: bool = False
     timed_out: bool
     working_dir: str
 
@@ -582,6 +585,7 @@ class ExecAttachReply(Shown):
             stdout_bytes=data["stdout_bytes"],
             stdout_lossy=data.get("stdout_lossy", False),
             stdout_truncated=data["stdout_truncated"],
+            still_running=data.get("still_running", False),
             timed_out=data["timed_out"],
             working_dir=data["working_dir"],
         )
@@ -755,6 +759,8 @@ class ExecRunReply(Shown):
     stdout_bytes: int
     stdout_lossy: bool = False
     stdout_truncated: bool
+    #: `soft_timeout_s` passed: this is the result so far, and the command continues.
+    still_running: bool = False
     timed_out: bool
     working_dir: str
 
@@ -776,6 +782,7 @@ class ExecRunReply(Shown):
             stdout_bytes=data["stdout_bytes"],
             stdout_lossy=data.get("stdout_lossy", False),
             stdout_truncated=data["stdout_truncated"],
+            still_running=data.get("still_running", False),
             timed_out=data["timed_out"],
             working_dir=data["working_dir"],
         )
@@ -853,6 +860,8 @@ class ExecStreamReply(Shown):
     stdout_bytes: int
     stdout_lossy: bool = False
     stdout_truncated: bool
+    #: `soft_timeout_s` passed: this is the result so far, and the command continues.
+    still_running: bool = False
     timed_out: bool
     working_dir: str
 
@@ -872,6 +881,7 @@ class ExecStreamReply(Shown):
             stdout_bytes=data["stdout_bytes"],
             stdout_lossy=data.get("stdout_lossy", False),
             stdout_truncated=data["stdout_truncated"],
+            still_running=data.get("still_running", False),
             timed_out=data["timed_out"],
             working_dir=data["working_dir"],
         )
@@ -1815,11 +1825,15 @@ class ShellFound(Shown):
 @dataclass(slots=True, kw_only=True)
 class StartedEvent(Shown):
     exec_id: str
+    #: Process that runs it: the shell's for a foreground command. Missing while it is
+    #: queued.
+    pid: int | None = None
 
     @classmethod
     def decode(cls, data: dict[str, Any]) -> Self:
         return cls(
             exec_id=data["exec_id"],
+            pid=data.get("pid"),
         )
 
 

@@ -48,6 +48,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
                 encoding: Encoding::Base64,
                 eof: args.eof && index == last,
                 write_id: Some(write_id(index)),
+                ..WriteParams::default()
             })
             .await?;
         written += reply.bytes;

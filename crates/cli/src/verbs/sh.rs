@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<u8> {
 
 async fn enter(args: &Args, context: &Context) -> Result<(Arc<Client>, Place)> {
     let client = context.client().await?;
-    let session = target::find_or_make(&client, &args.session, args.shell.as_deref()).await?.id;
+    let session = target::find_or_create(&client, &args.session, args.shell.as_deref()).await?.id;
     target::refuse_own_session(session)?;
     let info =
         client.call::<methods::SessionInfo>(&SessionParams { session_id: session.to_string() }).await?;
@@ -89,21 +89,12 @@ async fn enter(args: &Args, context: &Context) -> Result<(Arc<Client>, Place)> {
 
 async fn execute(client: &Arc<Client>, place: &mut Place, command: String) -> Result<()> {
     let params = RunParams {
-        session_id: place.session.to_string(),
-        command,
+        session_id: Some(place.session.to_string()),
+        command: Some(command),
         timeout_s: Some(0.0),
-        stdin: None,
-        stdin_open: None,
-        env: None,
-        working_dir: None,
-        max_output_bytes: None,
-        tty: None,
-        merge_stderr: None,
-        check: false,
         wait_s: Some(MAX_SECONDS),
-        background: None,
         encoding: Encoding::Base64,
-        run_id: None,
+        ..RunParams::default()
     };
     let reply = run::follow(client, &params, None, &mut run::Through::new()).await?;
     let Outcome { notes, working_dir, .. } = &reply.outcome;

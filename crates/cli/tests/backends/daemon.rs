@@ -90,7 +90,7 @@ struct Sink(mpsc::Sender<(String, Vec<u8>)>);
 impl EventSink for Sink {
     async fn send(&mut self, event: Event<'_>) -> Result<(), Gone> {
         let told = match event {
-            Event::Started { exec_id } => ("started".to_owned(), exec_id.to_string().into_bytes()),
+            Event::Started { exec_id, .. } => ("started".to_owned(), exec_id.to_string().into_bytes()),
             Event::Text { stream, text, .. } => (stream.name().to_owned(), text.as_bytes().to_vec()),
             Event::Bytes { stream, bytes, .. } => (stream.name().to_owned(), bytes.to_vec()),
             other => (format!("{other:?}"), Vec::new()),

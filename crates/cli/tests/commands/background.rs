@@ -103,7 +103,8 @@ fn a_started_command_runs_beside_the_shell(shell: Shell) {
 fn a_background_run_answers_when_it_is_over(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
-    let (held, exec_id) = session.stream_until(json!({"command": "echo up; cat", "stdin": ""}), "up\n");
+    let (held, exec_id) =
+        session.stream_until(json!({"command": "echo up; cat", "stdin_open": true}), "up\n");
     session
         .run_with(json!({"command": "echo beside; (exit 4)", "background": true}))
         .exits(4)

@@ -59,7 +59,7 @@ fn every_kind_of_foreground_work_is_cancelled(shell: Shell) {
         "sleep 30 & wait",
     ] {
         let (request, exec_id) = session.stream_until(
-            json!({"command": format!("echo up; {command}; touch hit"), "stdin": "", "timeout_s": 0}),
+            json!({"command": format!("echo up; {command}; touch hit"), "stdin_open": true, "timeout_s": 0}),
             "up\n",
         );
         session.connection.ok("exec.cancel", json!({"exec_id": exec_id}));

@@ -66,7 +66,7 @@ fn one_name_is_given_once(shell: Shell) {
         .collect();
     let answers: Vec<_> = requests.into_iter().map(|request| connection.finish(request).result).collect();
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1);
-    assert!(answers.iter().all(|answer| answer.is_ok() || code(answer) == "INVALID_PARAMS"));
+    assert!(answers.iter().all(|answer| answer.is_ok() || code(answer) == "NAME_TAKEN"));
     assert_eq!(connection.ok("session.list", json!({}))["sessions"].as_array().map(Vec::len), Some(1));
 }
 

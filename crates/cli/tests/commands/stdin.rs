@@ -84,9 +84,11 @@ fn write(session: &mut Session, params: Value) -> Value {
 fn a_running_command_can_be_written_to(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
-    for open in
-        [json!({"stdin": ""}), json!({"stdin_open": true}), json!({"stdin": "first\n", "stdin_open": true})]
-    {
+    for open in [
+        json!({"stdin": "", "stdin_open": true}),
+        json!({"stdin_open": true}),
+        json!({"stdin": "first\n", "stdin_open": true}),
+    ] {
         let mut params = json!({"command": "echo up; cat; echo over"});
         let given = open["stdin"].as_str().unwrap_or_default().to_owned();
         for name in ["stdin", "stdin_open"] {

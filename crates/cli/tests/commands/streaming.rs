@@ -27,7 +27,7 @@ fn output_is_sent_while_the_command_runs(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
     let command = "echo one; read a; printf two; read b; echo three >&2; read c";
-    let (request, exec_id) = session.stream_until(json!({"command": command, "stdin": ""}), "one\n");
+    let (request, exec_id) = session.stream_until(json!({"command": command, "stdin_open": true}), "one\n");
     // The command waits for each answer, so each part must have been sent before its end.
     for (stream, text) in [("stdout", "two"), ("stderr", "three\n")] {
         session.connection.ok("exec.write", json!({"exec_id": exec_id, "data": "go\n"}));
@@ -115,8 +115,10 @@ fn a_finished_command_can_be_replayed_from_anywhere(shell: Shell) {
 fn a_living_command_can_be_joined_at_an_offset(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
-    let (request, exec_id) = session
-        .stream_until(json!({"command": "printf before; echo; cat; echo after", "stdin": ""}), "before\n");
+    let (request, exec_id) = session.stream_until(
+        json!({"command": "printf before; echo; cat; echo after", "stdin_open": true}),
+        "before\n",
+    );
     let mut others: Vec<_> = [0_u64, 3, 7]
         .into_iter()
         .map(|offset| {

@@ -8,7 +8,7 @@ use trl_testkit::{Ran, Session, Shell, daemon, in_each_shell, process};
 /// A foreground command that has certainly begun and ends when told.
 #[track_caller]
 fn hold(session: &mut Session) -> (u64, String) {
-    session.stream_until(json!({"command": "echo up; read line", "stdin": "", "timeout_s": 0}), "up\n")
+    session.stream_until(json!({"command": "echo up; read line", "stdin_open": true, "timeout_s": 0}), "up\n")
 }
 
 #[track_caller]

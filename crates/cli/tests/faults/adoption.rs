@@ -41,7 +41,7 @@ fn an_idle_session_is_adopted_as_it_was(shell: Shell) {
         }
     }
     session.keeps_state();
-    session.connection.fails("session.create", json!({"name": "here"}), "INVALID_PARAMS");
+    session.connection.fails("session.create", json!({"name": "here"}), "NAME_TAKEN");
     assert_eq!(
         session.connection.ok("session.list", json!({}))["sessions"].as_array().map(Vec::len),
         Some(1)
@@ -55,7 +55,7 @@ fn a_running_command_goes_on(shell: Shell) {
     let pid = session.pid();
     let command = "echo before; read line; echo \"after $line\"; plain='a  b'; (exit 7)";
     let (_, exec_id) =
-        session.stream_until(json!({"command": command, "stdin": "", "timeout_s": 0}), "before\n");
+        session.stream_until(json!({"command": command, "stdin_open": true, "timeout_s": 0}), "before\n");
     daemon.kill9();
     assert!(process::alive(pid));
     daemon.restart();
@@ -129,8 +129,8 @@ fn the_queue_and_background_commands_go_on(shell: Shell) {
     let mut daemon = daemon!();
     let mut session = daemon.session(shell);
     let beside = session.start(json!({"command": "read line; echo \"beside $line\""}));
-    let (_, held) =
-        session.stream_until(json!({"command": "echo up; read line", "stdin": "", "timeout_s": 0}), "up\n");
+    let (_, held) = session
+        .stream_until(json!({"command": "echo up; read line", "stdin_open": true, "timeout_s": 0}), "up\n");
     let queued: Vec<String> = (0..3)
         .map(|number| {
             session.start(json!({"command": format!("echo {number}"), "background": false, "wait_s": 60}))

@@ -74,7 +74,7 @@ fn the_first_bytes_come_before_the_end_and_a_reader_who_leaves_ends_nothing() {
     let (daemon, http) = served();
     let mut session = daemon.session(Shell::Bash);
     let body = json!({"id": 1, "method": "exec.stream", "params": session.params(
-        json!({"command": "echo up; read line; echo got $line", "stdin": "", "timeout_s": 0}))})
+        json!({"command": "echo up; read line; echo got $line", "stdin_open": true, "timeout_s": 0}))})
     .to_string();
     let mut stream = http.connect();
     write!(

@@ -155,7 +155,7 @@ fn a_name_can_stand_for_its_session_everywhere() {
     );
     session.connection.ok("exec.cancel", json!({"session_id": name}));
     session.connection.ok("session.restart", json!({"session_id": name}));
-    let message = session.connection.fails("session.create", json!({"name": name}), "INVALID_PARAMS");
+    let message = session.connection.fails("session.create", json!({"name": name}), "NAME_TAKEN");
     assert!(message.contains("my.build-1"), "{message}");
     session.connection.ok("session.destroy", json!({"session_id": name}));
     let again = session.connection.ok("session.create", json!({"name": name, "shell": "bash"}));

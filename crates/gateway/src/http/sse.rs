@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn an_event_is_its_line() {
-        let event = Event::Mail { count: 1, ids: &[] };
+        let mail = trl_protocol::mail::MailEvent { count: 1, ids: Vec::new() };
+        let event = Event::Mail(&mail);
         assert_eq!(
             framed(event.name(), |out| written::put_event(out, "7", &event)),
             "event: mail\ndata: {\"id\":7,\"event\":\"mail\",\"data\":{\"count\":1,\"ids\":[]}}\n\n"

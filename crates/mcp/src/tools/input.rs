@@ -11,11 +11,11 @@ use trl_protocol::exec::{AttachParams, Encoding, Screen, ScreenParams, WritePara
 use super::keys;
 use super::output::info;
 use super::run::{MAX_OUTPUT, seconds};
-use crate::collected::Collected;
 use crate::fault;
 use crate::follow::{Heard, Until, follow};
 use crate::report::{Facts, Progress, Report};
 use crate::toolbox::{Call, Hints, Spec};
+use trl_client::HeadTail;
 
 /// How long an answer to the input is waited for.
 const WAIT_S: f64 = 5.0;
@@ -86,6 +86,7 @@ impl Spec for Input {
             encoding: Encoding::Utf8,
             eof: args.eof,
             write_id: Some(format!("mcp-{:08x}", getrandom::u32().unwrap_or_default())),
+            ..WriteParams::default()
         };
         client.exec_write(&write).await.map_err(fault::of)?;
 
@@ -98,7 +99,7 @@ impl Spec for Input {
         };
         let stream = client.attach(&attach).await.map_err(fault::of)?;
         let until = Until { soft, quiet: Some(QUIET), ends_command: false };
-        let streams = from.map(|start| Collected::new(start, MAX_OUTPUT));
+        let streams = from.map(|start| HeadTail::new(start, MAX_OUTPUT));
         let heard = follow(client, stream, streams, until, (&call.teller, &call.ct), |_| {}).await?;
         let Heard { exec_id, mut progress, streams } = heard;
         if matches!(progress, Progress::Running) {

@@ -8,10 +8,10 @@ use trl_protocol::exec::{Encoding, ExecInfo, ExecParams, OutputParams, OutputRep
 use trl_protocol::{Code, ExecId, Fault};
 
 use super::run::{MAX_OUTPUT, MOST_OUTPUT};
-use crate::collected::Collected;
 use crate::fault;
 use crate::report::{Facts, Progress, Report};
 use crate::toolbox::{Call, Hints, Spec};
+use trl_client::HeadTail;
 
 pub(crate) struct Output;
 
@@ -81,7 +81,7 @@ pub(crate) async fn shown(call: &Call, info: ExecInfo, asked: Asked) -> Result<(
     let totals = [info.stdout_bytes, info.stderr_bytes];
     let mut next = heard;
     let mut notes = asked.notes;
-    let mut streams = heard.map(|start| Collected::new(start, asked.limit));
+    let mut streams = heard.map(|start| HeadTail::new(start, asked.limit));
     for stream in Stream::BOTH.into_iter().filter(|stream| asked.stream.is_none_or(|asked| asked == *stream))
     {
         let index = stream.index();
@@ -135,7 +135,7 @@ async fn read(
     stream: Stream,
     offset: u64,
     limit: usize,
-) -> Result<(Collected, u64), Fault> {
+) -> Result<(HeadTail, u64), Fault> {
     let params = OutputParams {
         exec_id: exec_id.to_string(),
         stream,
@@ -147,7 +147,7 @@ async fn read(
     let bytes = base64::engine::general_purpose::STANDARD
         .decode(reply.base64.unwrap_or_default())
         .map_err(|error| Fault::new(Code::InternalError, error.to_string()))?;
-    let mut collected = Collected::new(offset, limit);
+    let mut collected = HeadTail::new(offset, limit);
     collected.push(reply.offset, &bytes);
     Ok((collected, reply.offset))
 }

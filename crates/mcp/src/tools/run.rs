@@ -10,12 +10,12 @@ use trl_protocol::exec::{CancelParams, Encoding, RunParams};
 use trl_protocol::session::SessionParams;
 use trl_protocol::{Code, ExecId, Fault, Request};
 
-use crate::collected::Collected;
 use crate::fault;
 use crate::follow::{Heard, Until, follow};
 use crate::guest::{Guest, Place, is_over};
 use crate::report::{Facts, Report};
 use crate::toolbox::{Call, Hints, Spec};
+use trl_client::HeadTail;
 
 /// How long a call takes at most unless it says so: clients give up on calls after a minute.
 const SOFT_S: f64 = 30.0;
@@ -135,7 +135,7 @@ async fn hear(args: &Args, place: &Place, call: &Call) -> Result<Heard, Fault> {
     let params = params(args, place, soft);
     let until = Until { soft, quiet: None, ends_command: true };
     let bind = (!place.bound && !args.keep).then(|| Arc::clone(guest));
-    let streams = [Collected::new(0, limit), Collected::new(0, limit)];
+    let streams = [HeadTail::new(0, limit), HeadTail::new(0, limit)];
     let own = Mutex::new(None);
     let heard = async {
         let stream = guest.client.stream(&params).await.map_err(fault::of)?;
@@ -213,23 +213,21 @@ fn bound(bind: &Option<Arc<Guest>>, exec_id: ExecId) {
 
 fn params(args: &Args, place: &Place, soft: Duration) -> RunParams {
     RunParams {
-        session_id: place.id.to_string(),
-        command: args.command.clone(),
+        session_id: Some(place.id.to_string()),
+        command: Some(args.command.clone()),
         timeout_s: Some(args.timeout_s.unwrap_or(0.0)),
         stdin: args.stdin.clone(),
         stdin_open: Some(args.interactive),
         env: args.env.clone(),
         working_dir: args.cwd.clone(),
-        max_output_bytes: None,
         tty: (args.interactive && has_terminals()).then_some(true),
         // As a person would see it: on one terminal, in order.
         merge_stderr: args.interactive.then_some(true),
-        check: false,
         // A busy session is told while the call still has time to tell it.
         wait_s: Some(soft.as_secs_f64() / 2.0),
         background: Some(args.background),
         encoding: Encoding::Base64,
-        run_id: None,
+        ..RunParams::default()
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) async fn subscribe<S: EventSink>(
             () = caller.gone() => return Err(nobody_waits()),
             () = runtime.stopping() => return Ok(SubscriptionOver { events: told }),
         };
-        if let Err(Gone) = events.send(Event::Mail { count: event.count, ids: &event.ids }).await {
+        if let Err(Gone) = events.send(Event::Mail(&event)).await {
             return Err(nobody_waits());
         }
         told += 1;

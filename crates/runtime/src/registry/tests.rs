@@ -78,7 +78,7 @@ async fn by_id_and_by_name_while_it_lives_and_after() {
 async fn names_are_unique_and_free_again_when_nothing_came_of_it() {
     let registry = Arc::new(Registry::new(4));
     let first = registry.reserve(Some("x"), SessionId(1)).unwrap();
-    assert_eq!(code(registry.reserve(Some("x"), SessionId(2))), Code::InvalidParams);
+    assert_eq!(code(registry.reserve(Some("x"), SessionId(2))), Code::NameTaken);
     assert_eq!(code(registry.living("x")), Code::SessionBusy);
     drop(first);
     assert_eq!(code(registry.living("x")), Code::SessionNotFound);

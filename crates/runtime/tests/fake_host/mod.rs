@@ -163,12 +163,12 @@ pub struct Recorder(pub Vec<String>);
 impl EventSink for Recorder {
     async fn send(&mut self, event: Event<'_>) -> Result<(), Gone> {
         self.0.push(match event {
-            Event::Started { exec_id } => format!("started {exec_id}"),
+            Event::Started { exec_id, .. } => format!("started {exec_id}"),
             Event::Text { stream, offset, text } => format!("{} {offset} {text}", stream.name()),
             Event::Bytes { stream, offset, bytes } => format!("{} {offset} {bytes:?}", stream.name()),
             Event::Gap { stream, from, to } => format!("gap {} {from} {to}", stream.name()),
             Event::Waiting { prompt, .. } => format!("waiting {prompt}"),
-            Event::Mail { count, ids } => format!("mail {count} {ids:?}"),
+            Event::Mail(mail) => format!("mail {} {:?}", mail.count, mail.ids),
             Event::Subscribed { next } => format!("subscribed {next}"),
             Event::Missed { from, to } => format!("missed {from}..{to}"),
             Event::Change(change) => format!("change {:?}", change.change),

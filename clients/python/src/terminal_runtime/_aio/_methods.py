@@ -439,16 +439,19 @@ class AsyncMethods:
     async def exec_run(
         self,
         *,
-        command: str,
-        session_id: str,
+        argv: Sequence[str] | None = None,
         background: bool | None = None,
         check: bool | None = None,
+        command: str | None = None,
         encoding: Encoding | None = None,
         env: Mapping[str, str] | None = None,
         max_output_bytes: int | None = None,
         merge_stderr: bool | None = None,
         run_id: str | None = None,
+        session_id: str | None = None,
+        soft_timeout_s: float | None = None,
         stdin: str | None = None,
+        stdin_encoding: Encoding | None = None,
         stdin_open: bool | None = None,
         timeout_s: float | None = None,
         tty: bool | None = None,
@@ -458,16 +461,19 @@ class AsyncMethods:
         """`exec.run`: Runs a command and answers with its output when it has ended."""
         params = _given(
             {
-                "command": command,
-                "session_id": session_id,
+                "argv": argv,
                 "background": background,
                 "check": check,
+                "command": command,
                 "encoding": encoding,
                 "env": env,
                 "max_output_bytes": max_output_bytes,
                 "merge_stderr": merge_stderr,
                 "run_id": run_id,
+                "session_id": session_id,
+                "soft_timeout_s": soft_timeout_s,
                 "stdin": stdin,
+                "stdin_encoding": stdin_encoding,
                 "stdin_open": stdin_open,
                 "timeout_s": timeout_s,
                 "tty": tty,
@@ -495,16 +501,19 @@ class AsyncMethods:
     async def exec_start(
         self,
         *,
-        command: str,
-        session_id: str,
+        argv: Sequence[str] | None = None,
         background: bool | None = None,
         check: bool | None = None,
+        command: str | None = None,
         encoding: Encoding | None = None,
         env: Mapping[str, str] | None = None,
         max_output_bytes: int | None = None,
         merge_stderr: bool | None = None,
         run_id: str | None = None,
+        session_id: str | None = None,
+        soft_timeout_s: float | None = None,
         stdin: str | None = None,
+        stdin_encoding: Encoding | None = None,
         stdin_open: bool | None = None,
         timeout_s: float | None = None,
         tty: bool | None = None,
@@ -514,16 +523,19 @@ class AsyncMethods:
         """`exec.start`: Starts a command and answers at once."""
         params = _given(
             {
-                "command": command,
-                "session_id": session_id,
+                "argv": argv,
                 "background": background,
                 "check": check,
+                "command": command,
                 "encoding": encoding,
                 "env": env,
                 "max_output_bytes": max_output_bytes,
                 "merge_stderr": merge_stderr,
                 "run_id": run_id,
+                "session_id": session_id,
+                "soft_timeout_s": soft_timeout_s,
                 "stdin": stdin,
+                "stdin_encoding": stdin_encoding,
                 "stdin_open": stdin_open,
                 "timeout_s": timeout_s,
                 "tty": tty,
@@ -536,16 +548,19 @@ class AsyncMethods:
     def exec_stream(
         self,
         *,
-        command: str,
-        session_id: str,
+        argv: Sequence[str] | None = None,
         background: bool | None = None,
         check: bool | None = None,
+        command: str | None = None,
         encoding: Encoding | None = None,
         env: Mapping[str, str] | None = None,
         max_output_bytes: int | None = None,
         merge_stderr: bool | None = None,
         run_id: str | None = None,
+        session_id: str | None = None,
+        soft_timeout_s: float | None = None,
         stdin: str | None = None,
+        stdin_encoding: Encoding | None = None,
         stdin_open: bool | None = None,
         timeout_s: float | None = None,
         tty: bool | None = None,
@@ -555,16 +570,19 @@ class AsyncMethods:
         """`exec.stream`: Runs a command; its output comes as events."""
         params = _given(
             {
-                "command": command,
-                "session_id": session_id,
+                "argv": argv,
                 "background": background,
                 "check": check,
+                "command": command,
                 "encoding": encoding,
                 "env": env,
                 "max_output_bytes": max_output_bytes,
                 "merge_stderr": merge_stderr,
                 "run_id": run_id,
+                "session_id": session_id,
+                "soft_timeout_s": soft_timeout_s,
                 "stdin": stdin,
+                "stdin_encoding": stdin_encoding,
                 "stdin_open": stdin_open,
                 "timeout_s": timeout_s,
                 "tty": tty,
@@ -598,6 +616,7 @@ class AsyncMethods:
         data: str | None = None,
         encoding: Encoding | None = None,
         eof: bool | None = None,
+        stdin_encoding: Encoding | None = None,
         write_id: str | None = None,
     ) -> ExecWriteReply:
         """`exec.write`: Writes to the stdin of a running command."""
@@ -607,6 +626,7 @@ class AsyncMethods:
                 "data": data,
                 "encoding": encoding,
                 "eof": eof,
+                "stdin_encoding": stdin_encoding,
                 "write_id": write_id,
             }
         )
@@ -1151,11 +1171,13 @@ class AsyncMethods:
         self,
         *,
         session_id: str,
+        if_lost: bool | None = None,
     ) -> SessionRestartReply:
         """`session.restart`: Starts a new shell for a session and restores its state."""
         params = _given(
             {
                 "session_id": session_id,
+                "if_lost": if_lost,
             }
         )
         return await self._request("session.restart", params, SessionRestartReply)

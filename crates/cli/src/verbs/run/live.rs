@@ -85,7 +85,7 @@ async fn pump(
         match stream.next().await? {
             Step::Done(reply) => return Ok(reply),
             Step::Event(event) => {
-                if let Event::Started { exec_id } = event {
+                if let Event::Started { exec_id, .. } = event {
                     known.send_replace(Some(exec_id));
                 }
                 sink.take(event).await?;

@@ -124,10 +124,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
         Some(runtime) if args.session == target::DEFAULT => target::name_on(runtime),
         _ => args.session.clone(),
     };
-    let session = target::find_or_make_on(&client, &named, args.shell.as_deref(), args.on.as_deref()).await?;
+    let session =
+        target::find_or_create_on(&client, &named, args.shell.as_deref(), args.on.as_deref()).await?;
     if !args.detach {
         target::refuse_own_session(session.id)?;
-        if let Some(exec) = session.busy_with.filter(|_| !args.no_wait) {
+        if let Some(exec) = session.running.filter(|_| !args.no_wait) {
             output::note_to_person(&format!("session {} is busy with {exec}; waiting for it", args.session));
         }
     }
@@ -176,21 +177,14 @@ async fn in_session(
 fn params(args: &Args, session: SessionId) -> RunParams {
     let env: BTreeMap<String, String> = args.env.iter().cloned().collect();
     RunParams {
-        session_id: session.to_string(),
-        command: quote::command_text(&args.command).into_owned(),
+        session_id: Some(session.to_string()),
+        command: Some(quote::command_text(&args.command).into_owned()),
         timeout_s: args.timeout,
-        stdin: None,
-        stdin_open: None,
         env: if env.is_empty() { None } else { Some(env) },
         working_dir: args.dir.as_ref().map(|dir| absolute(dir)),
-        max_output_bytes: None,
-        tty: None,
-        merge_stderr: None,
-        check: false,
         wait_s: if args.no_wait { None } else { Some(args.wait.unwrap_or(MAX_SECONDS)) },
-        background: None,
         encoding: Encoding::Base64,
-        run_id: None,
+        ..RunParams::default()
     }
 }
 
@@ -263,6 +257,7 @@ fn run_reply(streamed: StreamReply, [stdout, stderr]: [collect::Text; 2]) -> Run
         outcome: streamed.outcome,
         stdout_truncated: streamed.stdout_truncated || stdout.truncated,
         stderr_truncated: streamed.stderr_truncated || stderr.truncated,
+        still_running: streamed.still_running,
         stdout_lossy: stdout.lossy,
         stderr_lossy: stderr.lossy,
     }

@@ -45,6 +45,7 @@ pub(super) async fn feed(client: &Client, mut exec: watch::Receiver<Option<ExecI
             encoding: Encoding::Base64,
             eof: chunk.is_none(),
             write_id: Some(write_id(index)),
+            ..WriteParams::default()
         };
         // A command that has ended or closed its stdin ends us as SIGPIPE would; how it
         // ended is told by its result.

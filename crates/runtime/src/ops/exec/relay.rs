@@ -1,5 +1,7 @@
 //! What `exec.stream` and `exec.attach` share: a host's flow, told as events.
 
+use std::time::{Duration, Instant};
+
 use trl_protocol::exec::{Encoding, Outcome, Stream, StreamReply};
 use trl_protocol::wire::FromHost;
 use trl_protocol::{Event, ExecId, Fault, SessionId};
@@ -21,20 +23,55 @@ pub(super) struct Relay<'a, S> {
     events: &'a mut S,
     encoding: Encoding,
     texts: [TextStream; 2],
+    /// The command's number, once the host has said it.
+    started: Option<u64>,
+    begun: Instant,
+    soft: Option<SoftTimeout>,
+    /// How far each stream was sent.
+    sent: [u64; 2],
+}
+
+/// When to answer although the command still runs.
+struct SoftTimeout {
+    at: Instant,
+    working_dir: String,
 }
 
 impl<'a, S: EventSink> Relay<'a, S> {
     pub(super) fn new(session: SessionId, events: &'a mut S, encoding: Encoding) -> Relay<'a, S> {
-        Relay { session, events, encoding, texts: Default::default() }
+        Relay {
+            session,
+            events,
+            encoding,
+            texts: Default::default(),
+            started: None,
+            begun: Instant::now(),
+            soft: None,
+            sent: [0, 0],
+        }
+    }
+
+    /// Answers after this time even if the command still runs.
+    pub(super) fn until(mut self, soft: Duration, working_dir: String) -> Relay<'a, S> {
+        self.soft = Some(SoftTimeout { at: self.begun + soft, working_dir });
+        self
     }
 
     /// Tells everything that comes; returns with the outcome. If the client goes away,
     /// the host is told that nobody listens, and the command goes on.
     pub(super) async fn run(mut self, mut flow: Flow, caller: &Caller) -> Result<StreamReply, Fault> {
         loop {
+            let (soft, exec, working_dir) = match (&self.soft, self.started) {
+                (Some(soft), Some(exec)) => (Some(soft.at), exec, soft.working_dir.clone()),
+                _ => (None, 0, String::new()),
+            };
             let item = tokio::select! {
                 item = flow.next() => item,
                 () = caller.gone() => return Err(nobody_waits()),
+                () = passed(soft) => {
+                    self.rest().await.map_err(|Gone| nobody_waits())?;
+                    return Ok(self.so_far(exec, working_dir));
+                }
             };
             let step = match item {
                 Ok(Item::Output(range)) => {
@@ -64,7 +101,7 @@ impl<'a, S: EventSink> Relay<'a, S> {
         from: [u64; 2],
     ) -> Result<StreamReply, Fault> {
         let outcome = lost.outcome(exec)?;
-        let told = self.events.send(Event::Started { exec_id: self.exec_id(exec) }).await;
+        let told = self.events.send(Event::Started { exec_id: self.exec_id(exec), pid: None }).await;
         told.map_err(|Gone| nobody_waits())?;
         let mut dropped = [0; 2];
         for stream in Stream::BOTH {
@@ -87,15 +124,34 @@ impl<'a, S: EventSink> Relay<'a, S> {
         Ok(self.reply(exec, outcome, dropped))
     }
 
+    /// What is known of a command that still runs.
+    fn so_far(&self, exec: u64, working_dir: String) -> StreamReply {
+        let elapsed = self.begun.elapsed();
+        let outcome = Outcome {
+            exit_code: None,
+            signal: None,
+            duration_ms: (elapsed.as_millis() as u64).max(1),
+            duration_us: elapsed.as_micros() as u64,
+            timed_out: false,
+            cancelled: false,
+            stdout_bytes: self.sent[0],
+            stderr_bytes: self.sent[1],
+            working_dir,
+            notes: Vec::new(),
+        };
+        StreamReply { still_running: true, ..self.reply(exec, outcome, [0, 0]) }
+    }
+
     fn exec_id(&self, number: u64) -> ExecId {
         ExecId { session: self.session, number }
     }
 
     async fn message(&mut self, message: FromHost) -> Result<Result<Option<StreamReply>, Gone>, Fault> {
         let told = match message {
-            FromHost::Started { exec, .. } => {
+            FromHost::Started { exec, pid, .. } => {
                 let exec_id = self.exec_id(exec);
-                self.events.send(Event::Started { exec_id }).await
+                self.started = Some(exec);
+                self.events.send(Event::Started { exec_id, pid }).await
             }
             FromHost::Gap { stream, from, to, .. } => self.gap(stream, from, to).await,
             FromHost::Waiting { exec, prompt, .. } => {
@@ -114,6 +170,7 @@ impl<'a, S: EventSink> Relay<'a, S> {
 
     async fn output(&mut self, range: &Range) -> Result<(), Gone> {
         let Range { stream, offset, bytes } = range;
+        self.sent[stream.index()] = offset + bytes.len() as u64;
         if self.encoding == Encoding::Base64 {
             return self.events.send(Event::Bytes { stream: *stream, offset: *offset, bytes }).await;
         }
@@ -148,8 +205,17 @@ impl<'a, S: EventSink> Relay<'a, S> {
             outcome,
             stdout_truncated: dropped[0] > 0,
             stderr_truncated: dropped[1] > 0,
+            still_running: false,
             stdout_lossy: self.texts[0].lossy,
             stderr_lossy: self.texts[1].lossy,
         }
+    }
+}
+
+/// Resolves at this moment; never without one.
+async fn passed(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
     }
 }

@@ -5,44 +5,67 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use trl_protocol::exec::{Encoding, Outcome, RunParams, RunReply, Stream};
 use trl_protocol::wire::{FromHost, Mode, ToHost};
 use trl_protocol::{Code, ExecId, Fault};
 
-use super::spec;
+use super::place::Place;
+use super::{soft, spec};
 use crate::caller::Caller;
 use crate::link::Answer;
 use crate::output::{self, Source};
 use crate::runtime::Inner;
-use crate::session::unexpected;
+use crate::seconds;
+use crate::session::{Session, unexpected};
 
 pub(crate) async fn perform(
     runtime: &Arc<Inner>,
     params: RunParams,
     caller: &Caller,
 ) -> Result<RunReply, Fault> {
-    let session = runtime.registry.living(&params.session_id)?;
+    let place = Place::of(runtime, &params).await?;
+    let ran = in_session(runtime, &place.session, params, caller).await;
+    // A command that continues keeps its session.
+    if !caller.is_gone() && !ran.as_ref().is_ok_and(|reply| reply.still_running) {
+        place.leave().await;
+    }
+    ran
+}
+
+async fn in_session(
+    runtime: &Arc<Inner>,
+    session: &Session,
+    params: RunParams,
+    caller: &Caller,
+) -> Result<RunReply, Fault> {
     let (check, encoding) = (params.check, params.encoding);
-    let run = Box::new(spec::of(&runtime.config, &session, params, Mode::Collect)?);
-    let asked = session.link.request(|req| ToHost::Run { req, run }).await?;
-    let answer = tokio::select! {
-        answer = asked.answer() => answer?,
-        () = caller.gone() => return Err(nobody_waits()),
-    };
-    let Answer { message, mut ranges } = answer;
-    let FromHost::Done { exec, outcome, dropped, .. } = message else {
-        return Err(unexpected(session.id, &message));
+    let soft = params.soft_timeout_s.map(|soft| seconds::checked("soft_timeout_s", soft)).transpose()?;
+    let run = Box::new(spec::of(&runtime.config, session, params, Mode::Collect)?);
+    let reply = match soft {
+        Some(soft) => soft::run(session, run, encoding, Duration::from_secs_f64(soft), caller).await?,
+        None => {
+            let asked = session.link.request(|req| ToHost::Run { req, run }).await?;
+            let answer = tokio::select! {
+                answer = asked.answer() => answer?,
+                () = caller.gone() => return Err(nobody_waits()),
+            };
+            let Answer { message, mut ranges } = answer;
+            let FromHost::Done { exec, outcome, dropped, .. } = message else {
+                return Err(unexpected(session.id, &message));
+            };
+            reply(session.exec_id(exec), *outcome, dropped, &mut ranges, encoding)
+        }
     };
     runtime.commands.fetch_add(1, Ordering::Relaxed);
-    let reply = reply(session.exec_id(exec), *outcome, dropped, &mut ranges, encoding);
-    match failure(&reply.outcome).filter(|_| check) {
+    match failure(&reply.outcome).filter(|_| check && !reply.still_running) {
         Some(fault) => Err(fault.with_details(details(&reply))),
         None => Ok(reply),
     }
 }
 
-fn reply(
+pub(super) fn reply(
     exec_id: ExecId,
     outcome: Outcome,
     dropped: [u64; 2],
@@ -61,6 +84,7 @@ fn reply(
         outcome,
         stdout_truncated: stdout.truncated,
         stderr_truncated: stderr.truncated,
+        still_running: false,
         stdout_lossy: stdout.lossy,
         stderr_lossy: stderr.lossy,
     }

@@ -1,6 +1,8 @@
 //! From the params of `exec.run`, `exec.stream` and `exec.start` to what a host runs.
 
-use trl_protocol::exec::RunParams;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use trl_protocol::exec::{Encoding, RunParams};
 use trl_protocol::wire::{Mode, RunSpec, Stdin};
 use trl_protocol::{Code, Fault, limits};
 
@@ -14,7 +16,8 @@ pub(super) fn of(
     params: RunParams,
     mode: Mode,
 ) -> Result<RunSpec, Fault> {
-    check_command(&params.command)?;
+    let command = command(params.command, params.argv)?;
+    check_command(&command)?;
     let env = params.env.unwrap_or_default();
     environment::check(&env)?;
     if params.working_dir.as_ref().is_some_and(|dir| dir.contains('\0')) {
@@ -25,7 +28,7 @@ pub(super) fn of(
     let asked = params.max_output_bytes.unwrap_or(config.max_output_bytes);
     Ok(RunSpec {
         timeout_ms: params.timeout_s.map(|s| seconds::as_millis("timeout_s", s)).transpose()?,
-        stdin: stdin(params.stdin, params.stdin_open, mode)?,
+        stdin: stdin(params.stdin, params.stdin_encoding, params.stdin_open, mode)?,
         env,
         working_dir: params.working_dir,
         max_output: asked.min(limits::MAX_OUTPUT_BYTES),
@@ -34,9 +37,27 @@ pub(super) fn of(
         background: params.background.unwrap_or(mode == Mode::Detached),
         tty: params.tty.unwrap_or(session.tty),
         merge_stderr: params.merge_stderr.unwrap_or(false),
-        command: params.command,
+        command,
         run_id: params.run_id,
     })
+}
+
+/// Shell text, given as such or as words that the shell must not interpret.
+pub(super) fn command(text: Option<String>, words: Option<Vec<String>>) -> Result<String, Fault> {
+    let bad = |field: &str, problem: &str| {
+        Err(Fault::invalid(problem.to_owned()).with_details(serde_json::json!({ "field": field })))
+    };
+    match (text, words) {
+        (Some(text), None) => Ok(text),
+        (None, Some(words)) if words.first().is_some_and(|program| !program.is_empty()) => {
+            let quoted: Vec<String> =
+                words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect();
+            Ok(quoted.join(" "))
+        }
+        (None, Some(_)) => bad("argv", "param `argv` needs the name of a program as its first word"),
+        (None, None) => bad("command", "a command needs the param `command`, or `argv`"),
+        (Some(_), Some(_)) => bad("argv", "params `command` and `argv` cannot be given together"),
+    }
 }
 
 fn check_command(command: &str) -> Result<(), Fault> {
@@ -71,16 +92,14 @@ fn check_run_id(id: Option<&str>) -> Result<(), Fault> {
     }
 }
 
-fn stdin(given: Option<String>, open: Option<bool>, mode: Mode) -> Result<Stdin, Fault> {
-    if given.as_ref().is_some_and(|text| text.len() > limits::MAX_STDIN_BYTES) {
-        return Err(too_much_stdin("stdin"));
-    }
-    let by_default = match (mode, given.as_deref()) {
-        (Mode::Collect, _) | (Mode::Stream, None) => false,
-        (Mode::Detached, None) => true,
-        (Mode::Stream | Mode::Detached, Some(text)) => text.is_empty(),
-    };
-    let bytes = given.unwrap_or_default().into_bytes();
+fn stdin(
+    given: Option<String>,
+    encoding: Option<Encoding>,
+    open: Option<bool>,
+    mode: Mode,
+) -> Result<Stdin, Fault> {
+    let by_default = mode == Mode::Detached && given.as_deref().is_none_or(str::is_empty);
+    let bytes = decoded("stdin", given.unwrap_or_default(), encoding.unwrap_or_default())?;
     Ok(match open.unwrap_or(by_default) {
         true => Stdin::Open(bytes),
         false if bytes.is_empty() => Stdin::Empty,
@@ -88,7 +107,19 @@ fn stdin(given: Option<String>, open: Option<bool>, mode: Mode) -> Result<Stdin,
     })
 }
 
-pub(super) fn too_much_stdin(field: &str) -> Fault {
+/// The bytes of a param that is text or base64.
+pub(crate) fn decoded(field: &str, data: String, encoding: Encoding) -> Result<Vec<u8>, Fault> {
+    let data = match encoding {
+        Encoding::Utf8 => data.into_bytes(),
+        Encoding::Base64 => STANDARD.decode(&data).map_err(|error| {
+            Fault::invalid(format!("param `{field}` is no base64: {error}"))
+                .with_details(serde_json::json!({ "field": field }))
+        })?,
+    };
+    if data.len() > limits::MAX_STDIN_BYTES { Err(too_much_stdin(field)) } else { Ok(data) }
+}
+
+fn too_much_stdin(field: &str) -> Fault {
     Fault::new(
         Code::PayloadTooLarge,
         format!(
@@ -113,21 +144,43 @@ mod tests {
             (Mode::Collect, Some("a"), None, whole("a")),
             (Mode::Collect, Some("a"), Some(true), open("a")),
             (Mode::Stream, None, None, Stdin::Empty),
-            (Mode::Stream, Some(""), None, open("")),
+            (Mode::Stream, Some(""), None, Stdin::Empty),
+            (Mode::Stream, Some(""), Some(true), open("")),
             (Mode::Stream, Some("a"), None, whole("a")),
             (Mode::Detached, None, None, open("")),
             (Mode::Detached, None, Some(false), Stdin::Empty),
             (Mode::Detached, Some(""), None, open("")),
+            (Mode::Detached, Some(""), Some(false), Stdin::Empty),
             (Mode::Detached, Some("a"), None, whole("a")),
             (Mode::Detached, Some("a"), Some(true), open("a")),
         ];
         for (mode, given, asked, expected) in cases {
             assert_eq!(
-                stdin(given.map(str::to_owned), asked, mode),
+                stdin(given.map(str::to_owned), None, asked, mode),
                 Ok(expected),
                 "{mode:?} {given:?} {asked:?}"
             );
         }
+    }
+
+    #[test]
+    fn stdin_can_be_bytes() {
+        let read = |text: &str| stdin(Some(text.to_owned()), Some(Encoding::Base64), None, Mode::Collect);
+        assert_eq!(read("AP8="), Ok(Stdin::Whole(vec![0, 255])));
+        assert_eq!(read("?").unwrap_err().code, Code::InvalidParams);
+    }
+
+    #[test]
+    fn words_reach_the_program_as_they_are() {
+        let words = |words: &[&str]| command(None, Some(words.iter().map(|it| (*it).to_owned()).collect()));
+        assert_eq!(
+            words(&["echo", "a b", "$x", "it's", ""]),
+            Ok(r"'echo' 'a b' '$x' 'it'\''s' ''".to_owned())
+        );
+        for (text, argv) in [(None, None), (None, Some(vec![])), (None, Some(vec![String::new()]))] {
+            assert_eq!(command(text, argv).unwrap_err().code, Code::InvalidParams);
+        }
+        assert!(command(Some("a".into()), Some(vec!["b".into()])).is_err());
     }
 
     #[test]

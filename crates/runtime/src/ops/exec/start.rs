@@ -7,13 +7,23 @@ use trl_protocol::Fault;
 use trl_protocol::exec::{ExecState, RunParams, Started};
 use trl_protocol::wire::{FromHost, Mode, ToHost};
 
+use super::place::Place;
 use super::spec;
 use crate::runtime::Inner;
-use crate::session::unexpected;
+use crate::session::{Session, unexpected};
 
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: RunParams) -> Result<Started, Fault> {
-    let session = runtime.registry.living(&params.session_id)?;
-    let run = Box::new(spec::of(&runtime.config, &session, params, Mode::Detached)?);
+    let place = Place::of(runtime, &params).await?;
+    let started = in_session(runtime, &place.session, params).await;
+    // The command keeps its session.
+    if started.is_err() {
+        place.leave().await;
+    }
+    started
+}
+
+async fn in_session(runtime: &Inner, session: &Session, params: RunParams) -> Result<Started, Fault> {
+    let run = Box::new(spec::of(&runtime.config, session, params, Mode::Detached)?);
     let answer = session.link.start(|req| ToHost::Run { req, run }).await?;
     let FromHost::Started { exec, queued, pid, .. } = answer.message else {
         return Err(unexpected(session.id, &answer.message));

@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use trl_protocol::Fault;
 use trl_protocol::exec::{RunParams, StreamReply};
 use trl_protocol::wire::{Mode, ToHost};
 
+use super::place::Place;
 use super::relay::Relay;
 use super::{run, spec};
 use crate::caller::{Caller, EventSink};
 use crate::runtime::Inner;
+use crate::seconds;
+use crate::session::Session;
 
 pub(crate) async fn perform<S: EventSink>(
     runtime: &Arc<Inner>,
@@ -18,13 +22,33 @@ pub(crate) async fn perform<S: EventSink>(
     caller: &Caller,
     events: &mut S,
 ) -> Result<StreamReply, Fault> {
-    let session = runtime.registry.living(&params.session_id)?;
+    let place = Place::of(runtime, &params).await?;
+    let streamed = in_session(runtime, &place.session, params, caller, events).await;
+    // A command that continues keeps its session.
+    if !caller.is_gone() && !streamed.as_ref().is_ok_and(|reply| reply.still_running) {
+        place.leave().await;
+    }
+    streamed
+}
+
+async fn in_session<S: EventSink>(
+    runtime: &Arc<Inner>,
+    session: &Session,
+    params: RunParams,
+    caller: &Caller,
+    events: &mut S,
+) -> Result<StreamReply, Fault> {
     let (check, encoding) = (params.check, params.encoding);
-    let run = Box::new(spec::of(&runtime.config, &session, params, Mode::Stream)?);
+    let soft = params.soft_timeout_s.map(|soft| seconds::checked("soft_timeout_s", soft)).transpose()?;
+    let run = Box::new(spec::of(&runtime.config, session, params, Mode::Stream)?);
     let flow = session.link.flow(|req| ToHost::Run { req, run }).await?;
-    let reply = Relay::new(session.id, events, encoding).run(flow, caller).await?;
+    let mut relay = Relay::new(session.id, events, encoding);
+    if let Some(soft) = soft {
+        relay = relay.until(Duration::from_secs_f64(soft), session.last_info().working_dir);
+    }
+    let reply = relay.run(flow, caller).await?;
     runtime.commands.fetch_add(1, Ordering::Relaxed);
-    match run::failure(&reply.outcome).filter(|_| check) {
+    match run::failure(&reply.outcome).filter(|_| check && !reply.still_running) {
         Some(fault) => Err(fault.with_details(run::details(&reply))),
         None => Ok(reply),
     }

@@ -8,13 +8,11 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use trl_protocol::exec::{Encoding, WriteParams, Written};
+use trl_protocol::Fault;
+use trl_protocol::exec::{WriteParams, Written};
 use trl_protocol::wire::{FromHost, ToHost};
-use trl_protocol::{Fault, limits};
 
-use super::spec::too_much_stdin;
+use super::spec;
 use crate::caller::Caller;
 use crate::runtime::Inner;
 use crate::session::unexpected;
@@ -25,7 +23,7 @@ pub(crate) async fn perform(
     caller: &Caller,
 ) -> Result<Written, Fault> {
     let (session, exec) = runtime.registry.of_exec(&params.exec_id)?;
-    let data = decoded(params.data, params.encoding)?;
+    let data = spec::decoded("data", params.data, params.stdin_encoding.unwrap_or(params.encoding))?;
     let write_id =
         params.write_id.or_else(|| Some(repetition(caller.request_id.as_deref()?, &data, params.eof)));
     let eof = params.eof;
@@ -36,18 +34,6 @@ pub(crate) async fn perform(
         }
         other => Err(unexpected(session.id, &other)),
     }
-}
-
-/// The bytes of the param `data`.
-pub(crate) fn decoded(data: String, encoding: Encoding) -> Result<Vec<u8>, Fault> {
-    let data = match encoding {
-        Encoding::Utf8 => data.into_bytes(),
-        Encoding::Base64 => STANDARD.decode(&data).map_err(|error| {
-            Fault::invalid(format!("param `data` is no base64: {error}"))
-                .with_details(serde_json::json!({ "field": "data" }))
-        })?,
-    };
-    if data.len() > limits::MAX_STDIN_BYTES { Err(too_much_stdin("data")) } else { Ok(data) }
 }
 
 /// Tells a repeated write from another one under the same request id.

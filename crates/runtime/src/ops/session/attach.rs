@@ -26,7 +26,7 @@ pub(crate) async fn perform<S: EventSink>(
         check_side("rows", rows)?;
         check_side("cols", cols)?;
     }
-    let session = runtime.registry.living(&params.session_id)?;
+    let session = runtime.living(&params.session_id).await?;
     let (writer, take_over) = (!params.read_only, params.take_over);
     let mut flow = session.link.flow(|req| ToHost::View { req, writer, take_over, size }).await?;
     loop {

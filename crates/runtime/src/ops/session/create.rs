@@ -20,6 +20,9 @@ use crate::runtime_choice::{Choice, choose};
 use crate::session::Session;
 use crate::{environment, seconds};
 
+/// How long the output of a command in a temporary session stays readable after its end.
+const TEMPORARY_IDLE_S: f64 = 300.0;
+
 pub(crate) async fn perform(
     runtime: &Arc<Inner>,
     params: CreateParams,
@@ -27,7 +30,8 @@ pub(crate) async fn perform(
 ) -> Result<Created, Fault> {
     let plan = Plan::of(runtime, params).await?;
     let runtime_reason = plan.reason.clone();
-    let reservation = reserve(runtime, &*plan.backend, plan.name.as_deref()).await?;
+    let id = free_id(runtime, &*plan.backend).await?;
+    let reservation = runtime.registry.reserve(plan.name.as_deref(), id)?;
     // In a task of its own: a client that goes away must not leave half a session.
     let making = tokio::spawn(make(Arc::clone(runtime), plan, reservation));
     let made = making.await.unwrap_or_else(|error| Err(Fault::internal(format!("session.create: {error}"))));
@@ -49,6 +53,18 @@ pub(crate) async fn perform(
         runtime: info.runtime,
         runtime_reason,
     })
+}
+
+/// A session for one command; it does not count against the limit on sessions.
+pub(crate) async fn temporary(runtime: &Arc<Inner>) -> Result<Arc<Session>, Fault> {
+    let params = CreateParams { idle_timeout_s: Some(TEMPORARY_IDLE_S), ..CreateParams::default() };
+    let plan = Plan::of(runtime, params).await?;
+    let id = free_id(runtime, &*plan.backend).await?;
+    let reservation = runtime.registry.reserve_temporary(id)?;
+    let making = tokio::spawn(make(Arc::clone(runtime), plan, reservation));
+    let made = making.await.unwrap_or_else(|error| Err(Fault::internal(format!("session.create: {error}"))));
+    runtime.settle();
+    made
 }
 
 /// What was asked for, resolved; only the id is missing.
@@ -197,17 +213,14 @@ async fn make(runtime: Arc<Inner>, plan: Plan, reservation: Reservation) -> Resu
     }
 }
 
-async fn reserve(
-    runtime: &Arc<Inner>,
-    backend: &dyn Backend,
-    name: Option<&str>,
-) -> Result<Reservation, Fault> {
+/// An id that no session has or had.
+async fn free_id(runtime: &Inner, backend: &dyn Backend) -> Result<SessionId, Fault> {
     loop {
         let number =
             getrandom::u32().map_err(|error| Fault::internal(format!("no random numbers: {error}")))?;
         let id = SessionId(number);
         if runtime.registry.is_free(id) && backend.is_unused(id).await {
-            return runtime.registry.reserve(name, id);
+            return Ok(id);
         }
     }
 }

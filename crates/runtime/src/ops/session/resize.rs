@@ -14,7 +14,7 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ResizeParams) -> Resu
     let (rows, cols) = (params.rows, params.cols);
     check_side("rows", rows)?;
     check_side("cols", cols)?;
-    let session = runtime.registry.living(&params.session_id)?;
+    let session = runtime.living(&params.session_id).await?;
     match session.link.call(|req| ToHost::Size { req, rows, cols }).await?.message {
         FromHost::Taken { .. } => Ok(Resized { session_id: session.id, rows, cols }),
         other => Err(unexpected(session.id, &other)),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trl_protocol::session::{Restarted, SessionInfo, SessionParams, SessionState};
+use trl_protocol::session::{RestartParams, Restarted, SessionInfo, SessionState};
 use trl_protocol::wire::ToHost;
 use trl_protocol::{Fault, SessionId};
 
@@ -13,8 +13,10 @@ use crate::runtime::Inner;
 use crate::session::Session;
 use crate::{adoption, environment};
 
-pub(crate) async fn perform(runtime: &Arc<Inner>, params: &SessionParams) -> Result<Restarted, Fault> {
+pub(crate) async fn perform(runtime: &Arc<Inner>, params: &RestartParams) -> Result<Restarted, Fault> {
     let info = match runtime.registry.find(&params.session_id)? {
+        Found::Living(session) if params.if_lost => session.info().await?,
+        Found::Creating(..) if params.if_lost => runtime.living(&params.session_id).await?.info().await?,
         Found::Living(session) => restart(&session).await?,
         Found::Past { end: End::Lost, info, backend } => {
             // In a task of its own: a client that goes away must not leave half a session.

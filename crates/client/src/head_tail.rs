@@ -1,13 +1,13 @@
-//! One stream of a command as it is shown: its head and its tail, within a limit.
+//! The head and the tail of one stream, within a limit, for whoever shows or returns output.
 
 use std::collections::VecDeque;
 
 use serde::Serialize;
 
-/// Bytes of one stream, in order. What does not fit is counted, and the middle goes first:
-/// a command says at its beginning what it does, and at its end how that went.
+/// Bytes of one stream, in order. What does not fit is dropped from the middle and counted:
+/// the beginning tells what a command does, the end how it went.
 #[derive(Debug)]
-pub(crate) struct Collected {
+pub struct HeadTail {
     start: u64,
     head: Vec<u8>,
     tail: VecDeque<u8>,
@@ -18,16 +18,16 @@ pub(crate) struct Collected {
 
 /// A part of the output that is not shown, but kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-pub(crate) struct Cut {
-    pub(crate) offset: u64,
-    pub(crate) bytes: u64,
+pub struct Cut {
+    pub offset: u64,
+    pub bytes: u64,
 }
 
-impl Collected {
+impl HeadTail {
     /// From `start` on, at most `limit` bytes.
-    pub(crate) fn new(start: u64, limit: usize) -> Collected {
+    pub fn new(start: u64, limit: usize) -> HeadTail {
         let head_room = limit / 2;
-        Collected {
+        HeadTail {
             start,
             head: Vec::new(),
             tail: VecDeque::new(),
@@ -38,7 +38,7 @@ impl Collected {
     }
 
     /// Takes the bytes at `offset`; what lies between them and the last is no longer kept anywhere.
-    pub(crate) fn push(&mut self, offset: u64, bytes: &[u8]) {
+    pub fn push(&mut self, offset: u64, bytes: &[u8]) {
         if self.seen == 0 && offset > self.start {
             self.start = offset;
         }
@@ -56,35 +56,56 @@ impl Collected {
         self.tail.extend(last);
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.seen == 0
     }
 
     /// Offset after the last byte seen.
-    pub(crate) fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.start + self.seen
     }
 
-    pub(crate) fn cut(&self) -> Option<Cut> {
+    pub fn cut(&self) -> Option<Cut> {
         let shown = (self.head.len() + self.tail.len()) as u64;
         let bytes = self.seen - shown;
         (bytes > 0).then(|| Cut { offset: self.start + self.head.len() as u64, bytes })
     }
 
     /// Head and tail as text; the tail is empty where nothing is cut.
-    pub(crate) fn texts(mut self) -> (String, String) {
+    pub fn texts(self) -> (String, String) {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let (head, tail) = self.parts();
+        (text(head), text(tail))
+    }
+
+    /// Head and tail without the character that the cut went through; the tail is empty where
+    /// nothing is cut.
+    pub fn parts(mut self) -> (Vec<u8>, Vec<u8>) {
         let cut = self.cut().is_some();
         let tail = self.tail.make_contiguous();
         if !cut {
             self.head.extend_from_slice(tail);
-            return (String::from_utf8_lossy(&self.head).into_owned(), String::new());
+            return (self.head, Vec::new());
         }
-        let whole = whole_head(&self.head);
-        (String::from_utf8_lossy(whole).into_owned(), String::from_utf8_lossy(whole_tail(tail)).into_owned())
+        let tail = whole_tail(tail).to_vec();
+        self.head.truncate(whole_head(&self.head).len());
+        (self.head, tail)
+    }
+
+    /// Bytes that have been seen and are not held.
+    pub fn left_out(&self) -> u64 {
+        self.cut().map_or(0, |cut| cut.bytes)
+    }
+
+    /// Nothing is kept up to this offset.
+    pub fn skip(&mut self, to: u64) {
+        if to > self.end() {
+            self.push(to, &[]);
+        }
     }
 
     /// What came last, for a look at what goes on.
-    pub(crate) fn recent(&self) -> String {
+    pub fn recent(&self) -> String {
         let mut bytes: Vec<u8> = self.tail.iter().rev().take(512).rev().copied().collect();
         if bytes.is_empty() {
             bytes.extend_from_slice(&self.head[self.head.len().saturating_sub(512)..]);
@@ -111,48 +132,48 @@ fn whole_tail(bytes: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    fn collect(limit: usize, chunks: &[&str]) -> Collected {
-        let mut collected = Collected::new(0, limit);
+    fn collect(limit: usize, chunks: &[&str]) -> HeadTail {
+        let mut kept = HeadTail::new(0, limit);
         let mut offset = 0;
         for chunk in chunks {
-            collected.push(offset, chunk.as_bytes());
+            kept.push(offset, chunk.as_bytes());
             offset += chunk.len() as u64;
         }
-        collected
+        kept
     }
 
     #[test]
     fn what_fits_is_whole_however_it_came() {
         for chunks in [&["abcdefgh"][..], &["a", "bcd", "efgh"], &["abcdefg", "h"]] {
-            let collected = collect(8, chunks);
-            assert_eq!(collected.cut(), None);
-            assert_eq!(collected.texts(), ("abcdefgh".to_owned(), String::new()));
+            let kept = collect(8, chunks);
+            assert_eq!(kept.cut(), None);
+            assert_eq!(kept.texts(), ("abcdefgh".to_owned(), String::new()));
         }
     }
 
     #[test]
     fn what_does_not_fit_is_missing_in_the_middle_and_counted() {
         for chunks in [&["0123456789abc"][..], &["01", "23456", "789abc"], &["0123456789ab", "c"]] {
-            let collected = collect(8, chunks);
-            assert_eq!(collected.cut(), Some(Cut { offset: 4, bytes: 5 }));
-            assert_eq!(collected.end(), 13);
-            assert_eq!(collected.texts(), ("0123".to_owned(), "9abc".to_owned()));
+            let kept = collect(8, chunks);
+            assert_eq!(kept.cut(), Some(Cut { offset: 4, bytes: 5 }));
+            assert_eq!(kept.end(), 13);
+            assert_eq!(kept.texts(), ("0123".to_owned(), "9abc".to_owned()));
         }
     }
 
     #[test]
     fn no_character_is_cut_in_two() {
-        let collected = collect(6, &["é€€€é"]);
-        assert_eq!(collected.texts(), ("é".to_owned(), "é".to_owned()));
+        let kept = collect(6, &["é€€€é"]);
+        assert_eq!(kept.texts(), ("é".to_owned(), "é".to_owned()));
     }
 
     #[test]
     fn bytes_that_are_gone_count_as_cut() {
-        let mut collected = Collected::new(0, 8);
-        collected.push(0, b"ab");
-        collected.push(10, b"cd");
-        assert_eq!(collected.cut(), Some(Cut { offset: 2, bytes: 8 }));
-        let mut later = Collected::new(5, 8);
+        let mut kept = HeadTail::new(0, 8);
+        kept.push(0, b"ab");
+        kept.push(10, b"cd");
+        assert_eq!(kept.cut(), Some(Cut { offset: 2, bytes: 8 }));
+        let mut later = HeadTail::new(5, 8);
         later.push(9, b"x");
         assert_eq!((later.cut(), later.end()), (None, 10));
     }

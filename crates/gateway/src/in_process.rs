@@ -1,7 +1,7 @@
 //! Connections that never leave this process, for a client that runs in the daemon itself.
 //!
-//! They are Unix streams like any other, so what holds of a client's connection (presence,
-//! bonds, flow) holds of theirs.
+//! They are Unix streams like any other, so that everything tied to a client's connection
+//! (presence, what ends with it, backpressure) works for them too.
 
 use std::io;
 
@@ -15,7 +15,7 @@ use crate::unix;
 
 /// A client of this daemon, in this process.
 pub(crate) fn client(runtime: Runtime, phase: watch::Receiver<Phase>) -> Client {
-    Client::within(move || {
+    Client::in_process(move || {
         let (ours, theirs) = UnixStream::pair()?;
         serve(theirs, &runtime, &phase);
         Ok::<_, io::Error>(ours)

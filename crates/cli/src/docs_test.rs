@@ -1,4 +1,4 @@
-//! The papers tell of what is there: a method, a code or a file that they miss fails a test.
+//! The documentation is complete: a method, a param, an error code or a file that it misses fails a test.
 
 use std::path::Path;
 
@@ -6,13 +6,13 @@ use trl_protocol::{Code, METHODS, Method as _, MethodInfo, methods};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-fn paper(name: &str) -> String {
+fn document(name: &str) -> String {
     std::fs::read_to_string(Path::new(ROOT).join(name)).unwrap()
 }
 
 #[test]
 fn every_method_and_every_code_is_described() {
-    let text = paper("docs/protocol.md");
+    let text = document("docs/protocol.md");
     for method in METHODS {
         let name = method.name;
         assert!(text.contains(&format!("### `{name}`")), "docs/protocol.md lacks {name}");
@@ -25,7 +25,7 @@ fn every_method_and_every_code_is_described() {
 
 #[test]
 fn every_param_and_every_event_is_described() {
-    let text = paper("docs/protocol.md");
+    let text = document("docs/protocol.md");
     for MethodInfo { name: method, params_schema, .. } in METHODS {
         let schema = params_schema();
         let section = text.split(&format!("### `{method}`")).nth(1).unwrap_or_default();
@@ -44,7 +44,7 @@ fn every_param_and_every_event_is_described() {
 #[test]
 fn files_that_are_named_are_there() {
     for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"] {
-        let text = paper(name);
+        let text = document(name);
         let words = text.split(|c: char| c.is_whitespace() || "`()|,;".contains(c));
         let paths = words.map(|word| word.trim_end_matches([':', '.'])).filter(|word| {
             word.starts_with("crates/") || word.starts_with("docs/") || word.starts_with("./scripts/")
@@ -58,7 +58,7 @@ fn files_that_are_named_are_there() {
 /// A promise without its test is no promise: every test file that `docs/security.md` names is there.
 #[test]
 fn every_promise_of_security_names_tests_that_are_there() {
-    let text = paper("docs/security.md");
+    let text = document("docs/security.md");
     let promises = text.split("## What is promised").nth(1).and_then(|rest| rest.split("\n## ").next());
     let rows: Vec<&str> =
         promises.unwrap().lines().filter(|line| line.starts_with("| ") && !line.contains("---")).collect();

@@ -1,0 +1,57 @@
+//! Waiting for the next prompt of a program, and for whichever of several texts comes first.
+
+#![allow(clippy::unwrap_used, reason = "that is how a test fails")]
+
+use serde_json::{Value, json};
+use trl_testkit::{Session, Shell, daemon, in_each_shell};
+
+#[track_caller]
+fn log(session: &mut Session, exec_id: &str, log: Value) -> Value {
+    let params = json!({"exec_id": exec_id, "timeout_s": 20, "until": {"log": log}});
+    session.connection.ok("exec.wait", params)["matched"]["log"].clone()
+}
+
+/// Prompts with `>>> `, answers each line, and ends with its input.
+const PROMPTS: &str = "printf '>>> '; while read -r line; do printf 'got <%s>\\n>>> ' \"$line\"; done";
+
+fn a_prompt_is_awaited_again_and_again(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let exec_id = session.start(json!({"command": PROMPTS, "stdin_open": true, "timeout_s": 0}));
+    let mut from = 0;
+    for (index, word) in ["one", "two", "three"].iter().enumerate() {
+        let prompt = log(&mut session, &exec_id, json!({"pattern": ">>> ", "from_offset": from}));
+        assert_eq!((&prompt["index"], &prompt["text"]), (&json!(0), &json!(">>> ")), "{prompt}");
+        let begin = prompt["offset"].as_u64().unwrap();
+        assert_eq!(prompt["end_offset"], begin + 4, "{prompt}");
+        assert!(index == 0 || begin >= from, "{prompt}");
+        from = prompt["end_offset"].as_u64().unwrap();
+        session.connection.ok("exec.write", json!({"exec_id": exec_id, "data": format!("{word}\n")}));
+        let patterns = json!(["<nothing>", format!("<{word}>"), ">>> "]);
+        let answer = log(&mut session, &exec_id, json!({"patterns": patterns, "from_offset": from}));
+        assert_eq!(
+            (&answer["index"], &answer["stream"], &answer["text"], &answer["offset"]),
+            (&json!(1), &json!("stdout"), &json!(format!("<{word}>")), &json!(from + 4)),
+            "{answer}"
+        );
+    }
+    session.connection.ok("exec.write", json!({"exec_id": exec_id, "eof": true}));
+    session.survives();
+}
+
+fn patterns_that_cannot_be_are_refused(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let exec_id = session.start(json!({"command": "echo x"}));
+    for log in [
+        json!({}),
+        json!({"patterns": []}),
+        json!({"pattern": "a", "patterns": ["b"]}),
+        json!({"patterns": ["a", ""]}),
+    ] {
+        let params = json!({"exec_id": exec_id, "until": {"log": log}});
+        session.connection.fails("exec.wait", params, "INVALID_PARAMS");
+    }
+}
+
+in_each_shell!(a_prompt_is_awaited_again_and_again, patterns_that_cannot_be_are_refused,);

@@ -1,0 +1,42 @@
+//! The session that a command runs in: the one that it names, or a temporary one.
+//!
+//! A temporary session is created for one command and does not count against the limit on
+//! sessions. It ends with the reply. If the command outlives the reply, its output stays
+//! readable until the session's idle timeout.
+
+use std::sync::Arc;
+
+use trl_protocol::Fault;
+use trl_protocol::exec::RunParams;
+
+use super::spec;
+use crate::ops::session::{create, destroy};
+use crate::runtime::Inner;
+use crate::session::Session;
+
+pub(super) struct Place {
+    pub(super) session: Arc<Session>,
+    is_temporary: bool,
+}
+
+impl Place {
+    pub(super) async fn of(runtime: &Arc<Inner>, params: &RunParams) -> Result<Place, Fault> {
+        Ok(match &params.session_id {
+            Some(named) => Place { session: runtime.living(named).await?, is_temporary: false },
+            None => {
+                // A request that is refused anyway costs no session.
+                spec::command(params.command.clone(), params.argv.clone())?;
+                Place { session: create::temporary(runtime).await?, is_temporary: true }
+            }
+        })
+    }
+
+    /// The command is over, or never began: a temporary session has had its use.
+    pub(super) async fn leave(self) {
+        if self.is_temporary
+            && let Err(fault) = destroy::end(&self.session, true).await
+        {
+            tracing::warn!(session = %self.session.id, message = %fault.message, "a temporary session did not end");
+        }
+    }
+}
