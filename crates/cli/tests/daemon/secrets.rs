@@ -65,6 +65,17 @@ fn neither_environment_nor_arguments_of_the_daemon_tell_its_secrets() {
 }
 
 #[test]
+fn settings_of_whoever_creates_a_session_stay_outside() {
+    let daemon = Daemon::builder(trl!()).env("TRL_AUTH_TOKEN", ADMIN).start();
+    let mut client = daemon.client();
+    client.env("TRL_TOKENS_FILE", "path-of-a-secret").env("PLAIN", "goes-along");
+    let output = client.args(["run", "env; tr '\\0' '\\n' </proc/$PPID/environ"]).output().unwrap();
+    let seen = String::from_utf8_lossy(&output.stdout);
+    assert!(seen.contains("PLAIN=goes-along") && seen.contains("TRL_SESSION_ID="), "{output:?}");
+    assert!(!seen.contains(ADMIN) && !seen.contains("path-of-a-secret"), "{seen}");
+}
+
+#[test]
 fn a_command_of_the_same_user_cannot_look_into_the_daemon() {
     if !needs::root("start a daemon as another user") {
         return;
