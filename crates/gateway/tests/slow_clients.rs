@@ -124,37 +124,53 @@ async fn status(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&text[..count]).lines().next().unwrap_or_default().to_owned()
 }
 
+/// A connection from another address of this machine, which has asked for its health.
+async fn elsewhere(from: &str, address: SocketAddr) -> TcpStream {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(from.parse().unwrap()).unwrap();
+    let mut stream = socket.connect(address).await.unwrap();
+    stream.write_all(HEALTH.as_bytes()).await.unwrap();
+    assert_eq!(status(&mut stream).await, "HTTP/1.1 200 OK");
+    stream
+}
+
 #[tokio::test]
-async fn connections_without_a_token_are_few_and_short_and_clients_with_one_stay() {
-    let limits = UnauthenticatedLimits {
-        per_address: 4,
-        total: 8,
-        grace: Duration::from_millis(1),
-        time: Duration::from_secs(2),
-    };
+async fn when_connections_without_a_token_are_too_many_the_oldest_is_closed() {
+    let limits =
+        UnauthenticatedLimits { per_address: 3, total: 5, grace: Duration::from_millis(1), time: LONG };
     let (mut daemon, address) = served_with(patience(), limits).await;
     let mut client = send(address, AUTHORIZED).await;
     assert_eq!(status(&mut client).await, "HTTP/1.1 200 OK");
-    // The first one gives way to the fifth; one that only asks for /healthz is no better.
-    let mut first = send(address, HEALTH).await;
-    assert_eq!(status(&mut first).await, "HTTP/1.1 200 OK");
-    let mut silent = Vec::new();
-    for _ in 0..4 {
-        silent.push(TcpStream::connect(address).await.unwrap());
+    // One that only asks for /healthz is no better than one that says nothing.
+    let mut here = vec![send(address, HEALTH).await];
+    assert_eq!(status(&mut here[0]).await, "HTTP/1.1 200 OK");
+    for _ in 0..3 {
+        here.push(TcpStream::connect(address).await.unwrap());
     }
-    assert_eq!(status(&mut first).await, "", "the oldest was closed");
-    // Another address has its own share, until all are too many.
-    let elsewhere = tokio::net::TcpSocket::new_v4().unwrap();
-    elsewhere.bind("127.0.0.2:0".parse().unwrap()).unwrap();
-    let mut elsewhere = elsewhere.connect(address).await.unwrap();
-    elsewhere.write_all(HEALTH.as_bytes()).await.unwrap();
-    assert_eq!(status(&mut elsewhere).await, "HTTP/1.1 200 OK");
-    let opened = std::time::Instant::now();
-    for stream in &mut silent {
-        assert_eq!(status(stream).await, "", "no token came in time");
+    assert_eq!(status(&mut here[0]).await, "", "four from one address are too many");
+    // Another address has its own share, until all together are too many: then who has most gives way.
+    let mut others = vec![elsewhere("127.0.0.2:0", address).await, elsewhere("127.0.0.2:0", address).await];
+    others.push(elsewhere("127.0.0.3:0", address).await);
+    assert_eq!(status(&mut here[1]).await, "", "six are too many");
+    for stream in others.iter_mut().chain([&mut client]) {
+        stream.write_all(HEALTH.as_bytes()).await.unwrap();
+        assert_eq!(status(stream).await, "HTTP/1.1 200 OK", "the others stay");
     }
-    assert!(opened.elapsed() < limits.time * 5, "{:?}", opened.elapsed());
-    assert_eq!(status(&mut elsewhere).await, "", "nor did /healthz prolong it");
+    daemon.ask_to_stop();
+    daemon.ended().await;
+}
+
+#[tokio::test]
+async fn a_connection_without_a_token_is_closed_after_a_while_and_a_client_is_not() {
+    let limits = UnauthenticatedLimits { time: Duration::from_secs(1), ..UnauthenticatedLimits::default() };
+    let (mut daemon, address) = served_with(patience(), limits).await;
+    let mut client = send(address, AUTHORIZED).await;
+    assert_eq!(status(&mut client).await, "HTTP/1.1 200 OK");
+    let mut silent = TcpStream::connect(address).await.unwrap();
+    let mut healthy = send(address, HEALTH).await;
+    assert_eq!(status(&mut healthy).await, "HTTP/1.1 200 OK");
+    assert_eq!(status(&mut silent).await, "", "no token came in time");
+    assert_eq!(status(&mut healthy).await, "", "nor did /healthz prolong it");
     client.write_all(AUTHORIZED.as_bytes()).await.unwrap();
     assert_eq!(status(&mut client).await, "HTTP/1.1 200 OK", "a client that is idle stays");
     daemon.ask_to_stop();

@@ -38,6 +38,7 @@ else:
         try: data = c.recv(65536)
         except OSError: data = b""
         print("heard", len(data), flush=True)
+        c.close()
 "#;
 
 /// A process of another user that listens, and tells how much it hears. Ends with this value.
@@ -100,6 +101,13 @@ fn client(dir: &Path, socket: &Path) -> Command {
         .arg(socket)
         .args(["--no-start", "run", "echo hi"])
         .stdin(Stdio::null());
+    command
+}
+
+/// A second daemon that is expected not to start; if it does, it ends after a while.
+fn serve(daemon: &Daemon) -> Command {
+    let mut command = daemon.command();
+    command.args(["serve", "--exit-idle", "2"]);
     command
 }
 
@@ -194,13 +202,19 @@ fn a_directory_that_others_can_write_to_is_refused_by_client_and_daemon() {
         assert!(!output.status.success(), "{output:?}");
         assert!(stderr(&output).contains("can be written by other users"), "{output:?}");
         assert!(stderr(&output).contains("chmod go-w"), "{output:?}");
-        let output =
-            daemon.command().args(["serve", "--socket"]).arg(dir.join("second.sock")).output().unwrap();
-        assert!(!output.status.success(), "{output:?}");
-        assert!(stderr(&output).contains("can be written by other users"), "{output:?}");
     }
     fs::set_permissions(&dir, Permissions::from_mode(0o700)).unwrap();
     assert!(daemon.trl(&["run", "echo hi"]).status.success());
+    // A daemon has two kinds of sockets: its own, and those of its hosts.
+    let open = tempfile::tempdir().unwrap();
+    open_to_all(open.path());
+    let (ours, theirs) = (dir.join("second.sock"), open.path().join("second.sock"));
+    for (socket, runtime) in [(&theirs, dir.join("run")), (&ours, open.path().join("run"))] {
+        let output =
+            serve(&daemon).arg("--socket").arg(socket).arg("--runtime-dir").arg(runtime).output().unwrap();
+        assert_eq!(output.status.code(), Some(69), "{output:?}");
+        assert!(stderr(&output).contains("can be written by other users"), "{output:?}");
+    }
 }
 
 #[test]
@@ -246,8 +260,8 @@ fn tokens_and_state_of_another_user_are_not_used() {
         chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
     }
     for args in [&["--http", "127.0.0.1:0", "--tokens", "tokens"][..], &["--state-dir", "state"]] {
-        let output = daemon.command().arg("serve").args(args).output().unwrap();
-        assert!(!output.status.success(), "{args:?}");
+        let output = serve(&daemon).args(args).output().unwrap();
+        assert!(matches!(output.status.code(), Some(69 | 78)), "{args:?}: {output:?}");
         assert!(stderr(&output).contains("belongs to user 65534"), "{output:?}");
     }
 }
