@@ -72,7 +72,8 @@ fn line(cells: &[String], widths: &[usize], keep: Keep) -> String {
     line.trim_end().to_owned()
 }
 
-fn fit(cell: &str, width: usize, keep: Keep) -> String {
+/// The cell, cut to this width if need be.
+pub(crate) fn fit(cell: &str, width: usize, keep: Keep) -> String {
     if cell.width() <= width {
         return cell.to_owned();
     }

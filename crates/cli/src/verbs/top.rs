@@ -4,12 +4,6 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use ratatui_core::buffer::Buffer;
-use ratatui_core::layout::{Constraint, Layout, Rect};
-use ratatui_core::style::{Color, Modifier, Style};
-use ratatui_core::text::Line;
-use ratatui_core::widgets::{StatefulWidget, Widget as _};
-use ratatui_widgets::table::{Cell, Row, Table, TableState};
 use serde::Serialize;
 use tokio::io::AsyncReadExt as _;
 use trl_client::Client;
@@ -17,11 +11,12 @@ use trl_protocol::exec::{ExecInfo, ExecState, ListParams, Stream};
 use trl_protocol::methods;
 use trl_protocol::session::SessionInfo;
 use trl_protocol::system::NoParams;
+use unicode_width::UnicodeWidthStr as _;
 
 use super::ls;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
-use crate::frame;
+use crate::frame::{self, Style};
 use crate::human;
 use crate::output::{self, Paint, Streams};
 use crate::raw_terminal::{EndSignals, RawTerminal, WindowChanges};
@@ -134,9 +129,9 @@ impl Top<'_> {
 
     fn draw(&mut self) -> impl Future<Output = Result<()>> {
         let (rows, cols) = RawTerminal::size().unwrap_or((24, 80));
-        let drawn = screen(Rect::new(0, 0, cols, rows), &self.moment, self.first, self.paint);
+        let drawn = screen((rows, cols), &self.moment, self.first, self.paint);
         let streams = &mut self.streams;
-        async move { streams.write(Stream::Stdout, frame::bytes(&drawn).as_bytes()).await }
+        async move { streams.write(Stream::Stdout, drawn.as_bytes()).await }
     }
 }
 
@@ -174,7 +169,7 @@ fn scrolls(mut keys: &[u8]) -> Vec<Option<isize>> {
 /// A line of the table: a session, or a command below it.
 struct Shown {
     cells: [String; 5],
-    colour: Option<Color>,
+    style: Style,
 }
 
 const HEAD: [&str; 5] = ["SESSION", "STATE", "TIME", "OUTPUT", "COMMAND / DIRECTORY"];
@@ -185,9 +180,9 @@ fn rows(moment: &Moment) -> Vec<Shown> {
     for session in &moment.sessions {
         let name = session.name.clone().unwrap_or_else(|| session.session_id.to_string());
         let path = human::path(&session.working_dir, home.as_deref());
-        let colour = session.running.map(|_| Color::Green);
+        let style = if session.running.is_some() { Style::Green } else { Style::Plain };
         let age = human::age_of(&session.created_at);
-        rows.push(Shown { cells: [name, ls::state(session), age, String::new(), path], colour });
+        rows.push(Shown { cells: [name, ls::state(session), age, String::new(), path], style });
         for exec in moment.execs.iter().filter(|exec| exec.session_id == session.session_id) {
             rows.push(command(exec));
         }
@@ -196,49 +191,51 @@ fn rows(moment: &Moment) -> Vec<Shown> {
 }
 
 fn command(exec: &ExecInfo) -> Shown {
-    let (state, colour) = match (&exec.waiting_for_input, exec.state) {
-        (Some(prompt), _) if prompt.is_empty() => ("waits".to_owned(), Some(Color::Yellow)),
-        (Some(prompt), _) => (format!("waits: {prompt}"), Some(Color::Yellow)),
-        (None, ExecState::Queued) => ("queued".to_owned(), None),
+    let (state, style) = match (&exec.waiting_for_input, exec.state) {
+        (Some(prompt), _) if prompt.is_empty() => ("waits".to_owned(), Style::Yellow),
+        (Some(prompt), _) => (format!("waits: {prompt}"), Style::Yellow),
+        (None, ExecState::Queued) => ("queued".to_owned(), Style::Plain),
         (None, ExecState::Running | ExecState::Finished) if exec.background => {
-            ("background".to_owned(), None)
+            ("background".to_owned(), Style::Plain)
         }
-        (None, ExecState::Running | ExecState::Finished) => ("running".to_owned(), None),
+        (None, ExecState::Running | ExecState::Finished) => ("running".to_owned(), Style::Plain),
     };
     let age = exec.started_at.as_deref().map(human::age_of).unwrap_or_default();
     let text = exec.command.replace(char::is_control, " ");
     let output = human::bytes(exec.stdout_bytes + exec.stderr_bytes);
-    Shown { cells: [format!("  {}", exec.exec_id), state, age, output, text], colour }
+    Shown { cells: [format!("  {}", exec.exec_id), state, age, output, text], style }
 }
 
-fn screen(area: Rect, moment: &Moment, first: usize, paint: Paint) -> Buffer {
-    let mut buffer = Buffer::empty(area);
-    let style = |colour: Option<Color>| match colour.filter(|_| paint.0) {
-        Some(colour) => Style::new().fg(colour),
-        None => Style::new(),
-    };
-    let [top, middle, bottom] =
-        Layout::vertical([Constraint::Length(1), Constraint::Min(1), Constraint::Length(1)]).areas(area);
+/// Of the columns before the last, which takes what is left.
+const WIDTHS: [usize; 4] = [18, 18, 8, 10];
+
+/// Title, table and help, as bytes for a terminal of this size.
+fn screen((height, width): (u16, u16), moment: &Moment, first: usize, paint: Paint) -> String {
     let running = moment.execs.iter().filter(|exec| exec.state == ExecState::Running).count();
     let title =
         format!("{}, {}", counted(moment.sessions.len(), "session"), counted(running, "running command"));
-    Line::from(title).render(top, &mut buffer);
-    let widths = [
-        Constraint::Length(18),
-        Constraint::Length(18),
-        Constraint::Length(8),
-        Constraint::Length(10),
-        Constraint::Fill(1),
-    ];
-    let rows = rows(moment).into_iter().map(|row| {
-        Row::new(row.cells.map(|cell| Cell::from(cell.replace(char::is_control, "·"))))
-            .style(style(row.colour))
-    });
-    let head = Row::new(HEAD).style(Style::new().add_modifier(Modifier::BOLD));
-    let mut state = TableState::new().with_offset(first);
-    StatefulWidget::render(Table::new(rows, widths).header(head), middle, &mut buffer, &mut state);
-    Line::from("q leaves").render(bottom, &mut buffer);
-    buffer
+    let mut lines = vec![(Style::Plain, title), (Style::Bold, line(&HEAD.map(str::to_owned)))];
+    let room = usize::from(height).saturating_sub(lines.len() + 1);
+    lines.extend(rows(moment).iter().skip(first).take(room).map(|row| {
+        let style = if paint.0 { row.style } else { Style::Plain };
+        (style, line(&row.cells))
+    }));
+    lines.resize(usize::from(height).saturating_sub(1), (Style::Plain, String::new()));
+    lines.push((Style::Plain, "q leaves".to_owned()));
+    frame::bytes(&lines, width, height)
+}
+
+fn line(cells: &[String; 5]) -> String {
+    let [before @ .., last] = cells;
+    let clean = |cell: &String| cell.replace(char::is_control, "·");
+    let mut line = String::new();
+    for (cell, width) in before.iter().zip(WIDTHS) {
+        let shown = table::fit(&clean(cell), width, Keep::Start);
+        let padding = width - shown.width() + 1;
+        line.push_str(&shown);
+        line.extend(std::iter::repeat_n(' ', padding));
+    }
+    line + &clean(last)
 }
 
 fn counted(count: usize, thing: &str) -> String {
@@ -268,7 +265,7 @@ mod tests {
     }
 
     fn seen(first: usize, paint: Paint) -> (String, String) {
-        let bytes = frame::bytes(&screen(Rect::new(0, 0, 100, 6), &moment(), first, paint));
+        let bytes = screen((6, 100), &moment(), first, paint);
         let mut emulator = trl_testkit::emulator(6, 100);
         emulator.process(bytes.as_bytes());
         (trl_testkit::seen(&emulator), bytes)
