@@ -71,7 +71,7 @@ pub struct Confiner {
 impl AutoLimits {
     /// What keeps the command to its one task, by name.
     pub fn sandbox(&self) -> &'static str {
-        if self.confiner.is_some() { trl_confine::NAME } else { "none" }
+        if self.confiner.is_some() { trl_confine::layers() } else { "none" }
     }
 }
 

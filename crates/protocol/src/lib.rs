@@ -13,6 +13,7 @@ pub mod fault;
 pub mod file;
 pub mod frame;
 pub mod ids;
+pub mod isolation;
 pub mod limits;
 pub mod mail;
 pub mod method;

@@ -389,7 +389,7 @@ pub struct Autorespond {
     pub command: Option<Vec<String>>,
     /// Whether the command may use the network.
     pub network: bool,
-    /// What keeps the command to its one task: `landlock+seccomp`, or `none` where the system has neither.
+    /// What keeps the command to its one task: `namespaces+landlock+seccomp`, `landlock+seccomp` where namespaces are not allowed, or `none` where the system has neither.
     pub sandbox: String,
     pub answered_today: u64,
 }

@@ -34,6 +34,7 @@ pub struct Builder {
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     launcher: Vec<OsString>,
+    user: Option<u32>,
 }
 
 impl Builder {
@@ -62,6 +63,17 @@ impl Builder {
         self
     }
 
+    /// An ordinary user's daemon. Only root can start one for somebody else; another user's is its own.
+    #[must_use]
+    pub fn as_user(mut self, user: u32) -> Builder {
+        if rustix::process::geteuid().is_root() {
+            let words = [format!("--reuid={user}"), format!("--regid={user}"), "--clear-groups".to_owned()];
+            self.launcher = std::iter::once("setpriv".into()).chain(words.map(OsString::from)).collect();
+            self.user = Some(user);
+        }
+        self
+    }
+
     /// Starts the daemon and waits until it takes connections.
     #[track_caller]
     pub fn start(self) -> Daemon {
@@ -79,6 +91,12 @@ impl Builder {
             fs::create_dir(dir.path().join(name)).expect("a directory");
         }
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).expect("permissions");
+        if let Some(user) = self.user {
+            let names = ["home", "user", "tmp", "work", "."];
+            for name in names {
+                std::os::unix::fs::chown(dir.path().join(name), Some(user), Some(user)).expect("its owner");
+            }
+        }
         let mark = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         Daemon { builder: self, dir, mark, child: None, keeps_sessions: false }
     }
@@ -100,7 +118,13 @@ impl Daemon {
             arguments: Vec::new(),
             environment: Vec::new(),
             launcher: Vec::new(),
+            user: None,
         }
+    }
+
+    /// Whom the daemon belongs to.
+    pub fn user(&self) -> u32 {
+        self.builder.user.unwrap_or_else(|| rustix::process::geteuid().as_raw())
     }
 
     /// Starts what was only prepared.

@@ -1,5 +1,7 @@
 //! The shells that a session can be, and what they are known to do differently.
 
+use std::path::Path;
+
 /// `Sh` is dash here, as `/bin/sh` is on the systems that the tests run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shell {
@@ -17,6 +19,16 @@ impl Shell {
             Shell::Zsh => "zsh",
             Shell::Sh => "sh",
         }
+    }
+
+    /// Those that this machine has.
+    pub fn installed() -> Vec<Shell> {
+        let is_there = |shell: &Shell| {
+            ["/bin", "/usr/bin", "/usr/local/bin"]
+                .iter()
+                .any(|dir| Path::new(dir).join(shell.name()).exists())
+        };
+        Shell::ALL.into_iter().filter(is_there).collect()
     }
 
     /// The status of a command that does not parse.

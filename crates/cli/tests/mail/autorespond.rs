@@ -3,7 +3,9 @@
 #![expect(clippy::panic, reason = "what the tests share is test code too")]
 
 use serde_json::{Value, json};
-use trl_testkit::{Connection, Daemon, GUARD, daemon, wait_until};
+use trl_testkit::{Connection, Daemon, GUARD, daemon, trl, wait_until};
+
+use crate::isolation::outside::{NOBODY, Outside};
 
 /// An agent that answers with a command and is not there itself.
 fn responder(daemon: &Daemon, name: &str, mut params: Value) {
@@ -12,7 +14,7 @@ fn responder(daemon: &Daemon, name: &str, mut params: Value) {
     connection.ok("agent.use", json!({ "agent": name }));
     params["on"] = json!(true);
     let on = connection.ok("mail.autorespond", params);
-    assert_eq!((&on["on"], &on["sandbox"]), (&json!(true), &json!("landlock+seccomp")));
+    assert_eq!((&on["on"], &on["sandbox"]), (&json!(true), &json!("namespaces+landlock+seccomp")));
     connection.ok("agent.release", json!({}));
 }
 
@@ -56,11 +58,17 @@ fn the_command_can_answer_and_nothing_else() {
         ),
         (
             "network",
-            "(echo > /dev/tcp/127.0.0.1/1) 2>&1 | grep -om1 'Permission denied' | head -n1".to_owned(),
-            "Permission denied",
+            "(echo > /dev/tcp/127.0.0.1/1) 2>&1 | grep -om1 'not permitted' | head -n1".to_owned(),
+            "not permitted",
         ),
         ("signal", format!("kill -0 {} 2>/dev/null || echo refused", daemon.pid()), "refused"),
-        ("leave", "setsid true 2>/dev/null || echo refused".to_owned(), "refused"),
+        // Whatever stays behind is found when the daemon of this test is gone.
+        ("leave", "setsid sleep 1000 >/dev/null 2>&1 & echo left".to_owned(), "left"),
+        (
+            "closed",
+            "mkdir -m 0 closed && mkdir -p open/deep && chmod 0 . 2>/dev/null; echo made".to_owned(),
+            "made",
+        ),
         ("message", "grep -o '\"text\":\"hello\"'".to_owned(), "\"text\":\"hello\""),
     ];
     for (name, script, expected) in tries {
@@ -76,6 +84,62 @@ fn the_command_can_answer_and_nothing_else() {
     assert_eq!(answer(&mut asker, "online"), "Connection refused");
     let desks = std::fs::read_dir(daemon.home().join("state/mail/auto")).unwrap().count();
     assert_eq!(desks, 0, "directories of answers stayed");
+}
+
+/// Every attempt of the escape suite, by a root's daemon and by an ordinary user's.
+fn no_attempt_succeeds(daemon: &Daemon) {
+    let mut asker = asker(daemon);
+    let outside = Outside::around(daemon);
+    let program = outside.program().display().to_string();
+    let words = [vec![program.clone(), "all".to_owned()], outside.words()].concat();
+    responder(daemon, "attacker", json!({"command": words}));
+    let text = answer(&mut asker, "attacker");
+    let tried = text.lines().count();
+    assert!(tried >= 100, "{tried} attempts: {text}");
+    let escaped: Vec<&str> = text.lines().filter(|line| !line.ends_with(" held")).collect();
+    assert!(escaped.is_empty(), "{escaped:?}");
+    assert!(outside.is_untouched());
+    // With leave to use the network it still reaches nothing but the network.
+    let words = [vec![program, "all".to_owned()], outside.words()].concat();
+    responder(daemon, "online-attacker", json!({"command": words, "network": true}));
+    let text = answer(&mut asker, "online-attacker");
+    let escaped: Vec<&str> = text.lines().filter(|line| !line.ends_with(" held")).collect();
+    let network =
+        ["tcp_loopback", "tcp_loopback_other", "tcp_any", "tcp_loopback_6", "udp_loopback", "dns_server"];
+    let is_network = |line: &&str| network.iter().any(|name| line.starts_with(name));
+    assert!(escaped.iter().all(is_network), "{escaped:?}");
+}
+
+#[test]
+fn no_attempt_to_get_out_succeeds() {
+    no_attempt_succeeds(&daemon!());
+}
+
+#[test]
+fn no_attempt_to_get_out_of_an_ordinary_users_succeeds() {
+    no_attempt_succeeds(&Daemon::builder(trl!()).as_user(NOBODY).start());
+}
+
+/// More processes or memory than one answer needs are refused.
+#[test]
+fn a_command_has_limits() {
+    let daemon = Daemon::builder(trl!()).as_user(NOBODY).start();
+    let mut asker = asker(&daemon);
+    let forks = "n=0; while [ $n -lt 200 ]; do sleep 100 & n=$((n+1)); done 2>/dev/null; echo all";
+    responder(&daemon, "forks", json!({"command": ["bash", "-c", forks]}));
+    asker.ok("mail.send", json!({"to": "forks", "text": "hello"}));
+    let memory = "x=$(head -c 3000000000 /dev/zero | tr '\\0' a); echo got ${#x}";
+    responder(
+        &daemon,
+        "memory",
+        json!({"command": ["bash", "-c", format!("({memory}) 2>/dev/null || echo refused")]}),
+    );
+    assert_eq!(answer(&mut asker, "memory"), "refused");
+    let mut connection = daemon.connect();
+    connection.ok("agent.use", json!({"agent": "forks"}));
+    wait_until("forks are refused", GUARD, || {
+        connection.ok("mail.dead_letters", json!({}))["dead_letters"] != json!([])
+    });
 }
 
 #[test]

@@ -2,8 +2,9 @@
 //!
 //! The command gets an empty environment but for its search path, a private directory
 //! to stand in, a process group of its own, a time limit and a bounded answer; and it is
-//! confined ([`trl_confine`]) by a process that becomes it.
+//! confined ([`trl_confine`]) by a process that becomes it or waits for it.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -74,11 +75,32 @@ impl Desk {
     }
 
     fn clear(&self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0)
+        if let Err(error) = remove_whole(&self.0)
             && error.kind() != std::io::ErrorKind::NotFound
         {
             tracing::warn!(%error, "the directory of an automatic answer could not be removed");
         }
+    }
+}
+
+/// A command may leave directories that their owner cannot enter; they are opened first.
+fn remove_whole(dir: &Path) -> std::io::Result<()> {
+    match std::fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            let mut closed = vec![dir.to_owned()];
+            while let Some(dir) = closed.pop() {
+                std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700))?;
+                for entry in std::fs::read_dir(&dir)? {
+                    let entry = entry?;
+                    // Not what a link leads to.
+                    if entry.file_type()?.is_dir() {
+                        closed.push(entry.path());
+                    }
+                }
+            }
+            std::fs::remove_dir_all(dir)
+        }
+        removed => removed,
     }
 }
 

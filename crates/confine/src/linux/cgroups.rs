@@ -1,0 +1,402 @@
+//! Control groups: limits and usage of everything that a session starts, and its end at once.
+//!
+//! Version 2 is used where a group is delegated to this user (or the user is root), version 1 where its
+//! hierarchies are mounted and writable. A group is made below the one that this process is in.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+/// Where a daemon's own processes go when its group is divided: a group with limits has no processes of its own.
+const DAEMONS: &str = "trl-daemon";
+/// What groups of sessions begin with.
+const PREFIX: &str = "trl-session-";
+const PERIOD_US: u64 = 100_000;
+
+/// What is to be bounded.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Wanted {
+    pub memory: Option<u64>,
+    pub pids: Option<u64>,
+    /// Processors' worth of time.
+    pub cpu: Option<f64>,
+}
+
+/// What a session has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Usage {
+    pub cpu_s: Option<f64>,
+    pub memory_bytes: Option<u64>,
+    pub memory_peak_bytes: Option<u64>,
+    pub processes: Option<u64>,
+    pub written_bytes: Option<u64>,
+    pub throttled_s: Option<f64>,
+}
+
+/// How often limits were hit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Hits {
+    pub memory: u64,
+    pub pids: u64,
+}
+
+/// Where this process is in which hierarchy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Layout {
+    unified: Option<PathBuf>,
+    /// By controller.
+    v1: BTreeMap<String, PathBuf>,
+}
+
+/// The groups of one session; removed when dropped, if nothing is in them.
+#[derive(Debug, Default)]
+pub struct Groups {
+    unified: Option<PathBuf>,
+    v1: BTreeMap<String, PathBuf>,
+    /// Limits that are enforced: which, and by what.
+    pub enforced: Vec<(&'static str, String)>,
+    /// Limits that are not: which, and why.
+    pub missing: Vec<(&'static str, String)>,
+}
+
+impl Layout {
+    fn here() -> Layout {
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        Layout::parse(&own, &mounts)
+    }
+
+    fn parse(own: &str, mounts: &str) -> Layout {
+        let mut layout = Layout::default();
+        let own: Vec<(Vec<&str>, &str)> = own
+            .lines()
+            .filter_map(|line| {
+                let mut fields = line.splitn(3, ':').skip(1);
+                Some((fields.next()?.split(',').collect(), fields.next()?))
+            })
+            .collect();
+        for line in mounts.lines() {
+            let Some((left, right)) = line.split_once(" - ") else { continue };
+            let left: Vec<&str> = left.split(' ').collect();
+            let right: Vec<&str> = right.split(' ').collect();
+            let (Some(root), Some(place), Some(kind), Some(options)) =
+                (left.get(3), left.get(4), right.first(), right.get(2))
+            else {
+                continue;
+            };
+            let below = |path: &str| {
+                let path = path.strip_prefix(*root).unwrap_or(path).trim_start_matches('/');
+                if path.is_empty() { PathBuf::from(place) } else { Path::new(place).join(path) }
+            };
+            match *kind {
+                "cgroup2" => {
+                    let path = own.iter().find(|(names, _)| names == &[""]).map(|(_, path)| below(path));
+                    layout.unified = layout.unified.or(path);
+                }
+                "cgroup" => {
+                    for name in options.split(',') {
+                        if let Some((_, path)) = own.iter().find(|(names, _)| names.contains(&name)) {
+                            layout.v1.entry(name.to_owned()).or_insert_with(|| below(path));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        layout
+    }
+}
+
+/// The group in which sessions' groups are made: not one of these itself.
+fn base(dir: &Path) -> &Path {
+    let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    match dir.parent() {
+        Some(parent) if name == DAEMONS || name.starts_with(PREFIX) => parent,
+        _ => dir,
+    }
+}
+
+fn has_words(file: &Path, word: &str) -> bool {
+    fs::read_to_string(file).is_ok_and(|text| text.split_ascii_whitespace().any(|found| found == word))
+}
+
+/// Has the kernel account for a controller in groups below this one.
+fn delegate(base: &Path, controller: &str) -> io::Result<()> {
+    let control = base.join("cgroup.subtree_control");
+    if has_words(&control, controller) {
+        return Ok(());
+    }
+    if !has_words(&base.join("cgroup.controllers"), controller) {
+        return Err(io::Error::other(format!(
+            "the controller {controller} is not delegated to {}",
+            base.display()
+        )));
+    }
+    let enable = || fs::write(&control, format!("+{controller}"));
+    match enable() {
+        // It has processes of its own: they go into a group beside the sessions'.
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+            let own = base.join(DAEMONS);
+            fs::create_dir(&own).or_else(|error| if own.is_dir() { Ok(()) } else { Err(error) })?;
+            for pid in fs::read_to_string(base.join("cgroup.procs"))?.lines() {
+                fs::write(own.join("cgroup.procs"), pid)?;
+            }
+            enable()
+        }
+        enabled => enabled,
+    }
+}
+
+impl Groups {
+    /// Groups for a session, with these limits. What cannot be had is listed as missing.
+    pub fn make(name: &str, wanted: Wanted) -> Groups {
+        let layout = Layout::here();
+        let mut groups = Groups::default();
+        let name = format!("{PREFIX}{name}");
+        if let Some(unified) = &layout.unified {
+            sweep(base(unified));
+            let dir = base(unified).join(&name);
+            groups.unified = fs::create_dir(&dir).is_ok().then_some(dir);
+        }
+        groups.bound(
+            &layout,
+            &name,
+            "memory",
+            wanted.memory.map(|bytes| bytes.to_string()),
+            |group, value| {
+                let file = if group.is_v2 { "memory.max" } else { "memory.limit_in_bytes" };
+                fs::write(group.dir.join(file), value)?;
+                // Without swap the limit means what it says. Not every kernel accounts for swap.
+                let (swap, most) = if group.is_v2 {
+                    ("memory.swap.max", "0")
+                } else {
+                    ("memory.memsw.limit_in_bytes", value)
+                };
+                fs::write(group.dir.join(swap), most).ok();
+                Ok(())
+            },
+        );
+        groups.bound(&layout, &name, "pids", wanted.pids.map(|most| most.to_string()), |group, value| {
+            fs::write(group.dir.join("pids.max"), value)
+        });
+        let quota = wanted.cpu.map(|cpus| ((cpus * PERIOD_US as f64) as u64).max(1000).to_string());
+        groups.bound(&layout, &name, "cpu", quota, |group, value| {
+            if group.is_v2 {
+                return fs::write(group.dir.join("cpu.max"), format!("{value} {PERIOD_US}"));
+            }
+            fs::write(group.dir.join("cpu.cfs_period_us"), PERIOD_US.to_string())?;
+            fs::write(group.dir.join("cpu.cfs_quota_us"), value)
+        });
+        for account in ["cpuacct", "freezer"] {
+            groups.join_v1(&layout, &name, account).ok();
+        }
+        groups
+    }
+
+    fn bound(
+        &mut self,
+        layout: &Layout,
+        name: &str,
+        controller: &'static str,
+        value: Option<String>,
+        set: impl FnOnce(&Member<'_>, &str) -> io::Result<()>,
+    ) {
+        let Some(value) = value else { return };
+        let v2 = layout
+            .unified
+            .as_ref()
+            .zip(self.unified.as_ref())
+            .map(|(unified, dir)| delegate(base(unified), controller).map(|()| (dir.clone(), true)));
+        let found = match v2 {
+            Some(Ok(found)) => Ok(found),
+            Some(Err(_)) | None => self.join_v1(layout, name, controller).map(|dir| (dir, false)),
+        };
+        let done = found.and_then(|(dir, is_v2)| {
+            set(&Member { dir: &dir, is_v2 }, &value)?;
+            Ok(if is_v2 { "cgroup v2" } else { "cgroup v1" })
+        });
+        match done {
+            Ok(version) => self.enforced.push((controller, format!("{version} {controller} controller"))),
+            Err(error) => self.missing.push((controller, error.to_string())),
+        }
+    }
+
+    fn join_v1(&mut self, layout: &Layout, name: &str, controller: &str) -> io::Result<PathBuf> {
+        if let Some(dir) = self.v1.get(controller) {
+            return Ok(dir.clone());
+        }
+        let own = layout.v1.get(controller).ok_or_else(|| {
+            io::Error::other(format!("no cgroup with the controller {controller} is mounted or delegated"))
+        })?;
+        sweep(base(own));
+        let dir = base(own).join(name);
+        fs::create_dir(&dir)?;
+        self.v1.insert(controller.to_owned(), dir.clone());
+        Ok(dir)
+    }
+
+    /// `cgroup.procs` of each, to be written by who joins.
+    pub fn entrances(&self) -> io::Result<Vec<OwnedFd>> {
+        let dirs = self.v1.values().chain(&self.unified);
+        let open = |dir: &PathBuf| {
+            let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+            Ok(rustix::fs::open(dir.join("cgroup.procs"), flags, Mode::empty())?)
+        };
+        dirs.map(open).collect()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.unified.is_none() && self.v1.is_empty()
+    }
+
+    /// Ends everything in them at once. False if that is not possible here.
+    pub fn kill(&self) -> bool {
+        if let Some(unified) = &self.unified
+            && fs::write(unified.join("cgroup.kill"), "1").is_ok()
+        {
+            return true;
+        }
+        let Some(freezer) = self.v1.get("freezer") else { return false };
+        if fs::write(freezer.join("freezer.state"), "FROZEN").is_err() {
+            return false;
+        }
+        let pids = fs::read_to_string(freezer.join("cgroup.procs")).unwrap_or_default();
+        for pid in pids.lines().filter_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?)) {
+            // Frozen, so nobody has forked or ended since.
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
+        }
+        fs::write(freezer.join("freezer.state"), "THAWED").is_ok()
+    }
+
+    pub fn hits(&self) -> Hits {
+        let v2 = |file: &str, field: &str| counter(self.unified.as_ref()?.join(file), field);
+        let v1 =
+            |controller: &str, file: &str, field: &str| counter(self.v1.get(controller)?.join(file), field);
+        Hits {
+            memory: v2("memory.events", "oom_kill")
+                .or_else(|| v1("memory", "memory.oom_control", "oom_kill"))
+                .unwrap_or(0),
+            pids: v2("pids.events", "max").or_else(|| v1("pids", "pids.events", "max")).unwrap_or(0),
+        }
+    }
+
+    pub fn usage(&self) -> Usage {
+        let number = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+        let v2 = |file: &str| number(self.unified.as_ref()?.join(file));
+        let v1 = |controller: &str, file: &str| number(self.v1.get(controller)?.join(file));
+        let cpu_stat = |field: &str| counter(self.unified.as_ref()?.join("cpu.stat"), field);
+        let throttled = self.v1.get("cpu").and_then(|dir| counter(dir.join("cpu.stat"), "throttled_time"));
+        Usage {
+            cpu_s: v1("cpuacct", "cpuacct.usage")
+                .map(|nanoseconds| nanoseconds as f64 / 1e9)
+                .or_else(|| cpu_stat("usage_usec").map(|microseconds| microseconds as f64 / 1e6)),
+            memory_bytes: v2("memory.current").or_else(|| v1("memory", "memory.usage_in_bytes")),
+            memory_peak_bytes: v2("memory.peak").or_else(|| v1("memory", "memory.max_usage_in_bytes")),
+            processes: v2("pids.current").or_else(|| v1("pids", "pids.current")).or_else(|| self.count()),
+            written_bytes: None,
+            throttled_s: cpu_stat("throttled_usec")
+                .map(|microseconds| microseconds as f64 / 1e6)
+                .or(throttled.map(|nanoseconds| nanoseconds as f64 / 1e9)),
+        }
+    }
+
+    fn count(&self) -> Option<u64> {
+        let dir = self.unified.as_ref().or_else(|| self.v1.values().next())?;
+        let pids = fs::read_to_string(dir.join("cgroup.procs")).ok()?;
+        Some(pids.lines().count() as u64)
+    }
+}
+
+struct Member<'a> {
+    dir: &'a Path,
+    is_v2: bool,
+}
+
+/// A line `field number` of a file.
+fn counter(path: PathBuf, field: &str) -> Option<u64> {
+    let text = fs::read_to_string(path).ok()?;
+    let found = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(' '));
+    found.and_then(|number| number.trim().parse().ok())
+}
+
+/// Removes groups of sessions that are gone: a host that was killed could not.
+fn sweep(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) {
+            // The kernel refuses as long as somebody is in it. One that is just being made is left alone.
+            let is_new = entry
+                .metadata()
+                .and_then(|meta| meta.modified())
+                .is_ok_and(|at| at.elapsed().is_ok_and(|age| age.as_secs() < 60));
+            if !is_new {
+                fs::remove_dir(entry.path()).ok();
+            }
+        }
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        for dir in self.v1.values().chain(&self.unified) {
+            // Refused by the kernel as long as somebody is in it; swept up later then.
+            fs::remove_dir(dir).ok();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hierarchies_are_found_where_they_are_mounted() {
+        let own = "8:pids:/\n4:memory:/a/b\n2:cpuacct,cpu:/\n0::/user.slice/x.scope\n";
+        let mounts = "30 1 0:26 / /sys/fs/cgroup/memory rw shared:1 - cgroup cgroup rw,memory\n\
+                      31 1 0:27 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+                      32 1 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n\
+                      33 1 0:29 /a /elsewhere rw - cgroup cgroup rw,pids\n";
+        let layout = Layout::parse(own, mounts);
+        assert_eq!(layout.unified, Some(PathBuf::from("/sys/fs/cgroup/unified/user.slice/x.scope")));
+        assert_eq!(layout.v1["memory"], PathBuf::from("/sys/fs/cgroup/memory/a/b"));
+        assert_eq!(layout.v1["cpu"], PathBuf::from("/sys/fs/cgroup/cpu,cpuacct"));
+        assert_eq!(base(Path::new("/a/trl-daemon")), Path::new("/a"));
+        assert_eq!(base(Path::new("/a/trl-session-s-1")), Path::new("/a"));
+        assert_eq!(base(Path::new("/a/b")), Path::new("/a/b"));
+    }
+
+    /// As root, in whatever the machine has.
+    #[test]
+    fn processes_in_a_group_are_bounded_counted_and_ended() {
+        use std::os::unix::process::CommandExt as _;
+        let name = format!("test-{}", std::process::id());
+        let groups = Groups::make(&name, Wanted { memory: Some(64 << 20), pids: Some(5), cpu: Some(0.5) });
+        if !groups.missing.is_empty() {
+            println!("skipped: {:?}", groups.missing);
+            return;
+        }
+        let entrances = groups.entrances().unwrap();
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done 2>/dev/null; sleep 1000"]);
+        // SAFETY: only a system call between fork and exec.
+        unsafe {
+            command.pre_exec(move || {
+                for entrance in &entrances {
+                    rustix::io::write(entrance, b"0")?;
+                }
+                Ok(())
+            });
+        }
+        let mut child = command.spawn().unwrap();
+        while groups.hits().pids == 0 && child.try_wait().unwrap().is_none() {
+            std::thread::park_timeout(std::time::Duration::from_millis(5));
+        }
+        assert!(groups.hits().pids > 0);
+        assert!(groups.usage().processes.is_some_and(|count| count <= 5), "{:?}", groups.usage());
+        assert!(groups.kill());
+        child.wait().unwrap();
+    }
+}

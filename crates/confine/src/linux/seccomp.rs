@@ -1,0 +1,286 @@
+//! System calls that no confined process needs and that lead around the other layers.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Op, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, sock_filter,
+};
+
+use super::{Part, Step};
+use crate::plan::Guest;
+
+/// What a filter depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Filter {
+    pub guest: Guest,
+    /// The network is the machine's own.
+    pub network: bool,
+    /// Namespaces hold the process, so changes of modes stay inside and sockets lead nowhere.
+    pub namespaces: bool,
+}
+
+/// The kernel, its modules, its clock, its namespaces, its keys, and memory of other processes.
+const FORBIDDEN: &[i64] = &[
+    libc::SYS_acct,
+    libc::SYS_add_key,
+    libc::SYS_adjtimex,
+    libc::SYS_bpf,
+    libc::SYS_chroot,
+    libc::SYS_clock_adjtime,
+    libc::SYS_clock_settime,
+    libc::SYS_delete_module,
+    libc::SYS_fanotify_init,
+    libc::SYS_finit_module,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fsopen,
+    libc::SYS_fspick,
+    libc::SYS_init_module,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_io_uring_setup,
+    libc::SYS_kcmp,
+    libc::SYS_kexec_file_load,
+    libc::SYS_kexec_load,
+    libc::SYS_keyctl,
+    libc::SYS_lookup_dcookie,
+    libc::SYS_migrate_pages,
+    libc::SYS_mount,
+    libc::SYS_mount_setattr,
+    libc::SYS_move_mount,
+    libc::SYS_move_pages,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_open_tree,
+    libc::SYS_perf_event_open,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pivot_root,
+    libc::SYS_process_madvise,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_ptrace,
+    libc::SYS_quotactl,
+    libc::SYS_reboot,
+    libc::SYS_request_key,
+    libc::SYS_setdomainname,
+    libc::SYS_sethostname,
+    libc::SYS_setns,
+    libc::SYS_settimeofday,
+    libc::SYS_swapoff,
+    libc::SYS_swapon,
+    libc::SYS_syslog,
+    libc::SYS_umount2,
+    libc::SYS_unshare,
+    libc::SYS_userfaultfd,
+    libc::SYS_vhangup,
+];
+#[cfg(target_arch = "x86_64")]
+const FORBIDDEN_HERE: &[i64] = &[libc::SYS_ioperm, libc::SYS_iopl, libc::SYS_modify_ldt, libc::SYS_uselib];
+#[cfg(not(target_arch = "x86_64"))]
+const FORBIDDEN_HERE: &[i64] = &[];
+/// Landlock does not know of these: they change files that cannot be opened for writing.
+#[cfg(target_arch = "x86_64")]
+const CHANGES_OF_FILES_HERE: &[i64] = &[
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const CHANGES_OF_FILES_HERE: &[i64] = &[];
+const CHANGES_OF_FILES: &[i64] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    FCHMODAT2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+];
+/// What leads to other processes or to objects without a path where no namespace holds the process.
+const SHARED_WITHOUT_NAMESPACES: &[i64] = &[
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    libc::SYS_msgget,
+    libc::SYS_semget,
+    libc::SYS_shmget,
+    libc::SYS_prlimit64,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_setpriority,
+    libc::SYS_ioprio_set,
+];
+/// Not in the C library's list for every system yet.
+const FCHMODAT2: i64 = 452;
+/// `mode`'s file types and `clone`'s namespaces.
+const NEW_NAMESPACES: u64 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET) as u32 as u64
+    | 0x80;
+
+pub(super) fn is_known_here() -> Result<(), String> {
+    TargetArch::try_from(std::env::consts::ARCH)
+        .map(drop)
+        .map_err(|_| format!("seccomp filters are not known for {}", std::env::consts::ARCH))
+}
+
+pub(super) fn enter(filter: Filter) -> Result<(), Step> {
+    let step = |what: &'static str| move |error: String| Step::new(Part::Seccomp, what, error);
+    for program in programs(filter).map_err(step("build a filter"))? {
+        seccompiler::apply_filter(&program).map_err(|error| step("install a filter")(error.to_string()))?;
+    }
+    Ok(())
+}
+
+fn programs(filter: Filter) -> Result<Vec<BpfProgram>, String> {
+    let mut refused: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+    let always = FORBIDDEN.iter().chain(FORBIDDEN_HERE);
+    refused.extend(always.map(|call| (*call, Vec::new())));
+    refused.insert(libc::SYS_clone, namespaces_in(0)?);
+    refused.insert(
+        libc::SYS_ioctl,
+        [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSETD].map(ioctl).into_iter().collect::<Result<_, _>>()?,
+    );
+    refused.insert(libc::SYS_personality, other_personalities()?);
+    refused.insert(libc::SYS_socket, sockets(filter)?);
+    if !filter.namespaces {
+        refused.extend(SHARED_WITHOUT_NAMESPACES.iter().map(|call| (*call, Vec::new())));
+        refused.insert(libc::SYS_prlimit64, vec![rule(0, Op::Ne, 0)?]);
+    }
+    if filter.guest == Guest::Errand && !filter.namespaces {
+        // It is ended by its process group, which it must not leave.
+        refused.extend([(libc::SYS_setsid, Vec::new()), (libc::SYS_setpgid, Vec::new())]);
+    }
+    if filter.guest == Guest::Errand {
+        let changes = CHANGES_OF_FILES.iter().chain(CHANGES_OF_FILES_HERE);
+        refused.extend(changes.map(|call| (*call, Vec::new())));
+    }
+    // A filter cannot look into the structure that clone3 takes; without it, programs use clone.
+    let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    let mut programs = vec![compiled(refused, libc::EPERM)?, compiled(absent, libc::ENOSYS)?];
+    programs.extend(second_numbering());
+    Ok(programs)
+}
+
+fn compiled(calls: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) -> Result<BpfProgram, String> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| error.to_string())?;
+    SeccompFilter::new(calls, SeccompAction::Allow, SeccompAction::Errno(errno as u32), arch)
+        .and_then(BpfProgram::try_from)
+        .map_err(|error| error.to_string())
+}
+
+fn condition(argument: u8, op: Op, value: u64) -> Result<SeccompCondition, String> {
+    SeccompCondition::new(argument, Len::Dword, op, value).map_err(|error| error.to_string())
+}
+
+fn rule(argument: u8, op: Op, value: u64) -> Result<SeccompRule, String> {
+    SeccompRule::new(vec![condition(argument, op, value)?]).map_err(|error| error.to_string())
+}
+
+/// One rule for each flag, since a rule compares all of its bits.
+fn namespaces_in(argument: u8) -> Result<Vec<SeccompRule>, String> {
+    (0..32)
+        .map(|bit| 1_u64 << bit)
+        .filter(|flag| NEW_NAMESPACES & flag != 0)
+        .map(|flag| rule(argument, Op::MaskedEq(flag), flag))
+        .collect()
+}
+
+fn ioctl(request: libc::Ioctl) -> Result<SeccompRule, String> {
+    rule(1, Op::Eq, request as u32 as u64)
+}
+
+/// Asking (`0xffffffff`), the usual one, and without random addresses.
+fn other_personalities() -> Result<Vec<SeccompRule>, String> {
+    let conditions = [0xffff_ffff, 0, libc::ADDR_NO_RANDOMIZE as u64]
+        .map(|allowed| condition(0, Op::Ne, allowed))
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(vec![SeccompRule::new(conditions).map_err(|error| error.to_string())?])
+}
+
+/// Families that are refused: all but those that a namespace or a file permission bounds.
+fn sockets(filter: Filter) -> Result<Vec<SeccompRule>, String> {
+    let internet = [libc::AF_INET, libc::AF_INET6];
+    let families: Vec<i32> = match filter {
+        Filter { guest: Guest::Errand, network: false, .. } => Vec::new(),
+        Filter { guest: Guest::Errand, network: true, .. } => internet.to_vec(),
+        Filter { guest: Guest::Session, namespaces, network } => {
+            let mut families = vec![libc::AF_UNIX];
+            if namespaces || network {
+                families.extend(internet);
+            }
+            if namespaces {
+                families.push(libc::AF_NETLINK);
+            }
+            families
+        }
+    };
+    let others =
+        families.iter().map(|family| condition(0, Op::Ne, *family as u64)).collect::<Result<Vec<_>, _>>()?;
+    if others.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut rules = vec![SeccompRule::new(others).map_err(|error| error.to_string())?];
+    // Of netlink only what lists interfaces and routes.
+    let netlink = vec![
+        condition(0, Op::Eq, libc::AF_NETLINK as u64)?,
+        condition(2, Op::Ne, libc::NETLINK_ROUTE as u64)?,
+    ];
+    rules.push(SeccompRule::new(netlink).map_err(|error| error.to_string())?);
+    let raw = vec![
+        condition(1, Op::MaskedEq(0xf), libc::SOCK_RAW as u64)?,
+        condition(0, Op::Ne, libc::AF_NETLINK as u64)?,
+    ];
+    rules.push(SeccompRule::new(raw).map_err(|error| error.to_string())?);
+    Ok(rules)
+}
+
+/// A second set of numbers for the same calls (x32), which the filters above do not list.
+#[cfg(target_arch = "x86_64")]
+fn second_numbering() -> Option<BpfProgram> {
+    const LOAD_NUMBER: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const IF_AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    const FIRST: u32 = 0x4000_0000;
+    Some(vec![
+        sock_filter { code: LOAD_NUMBER, jt: 0, jf: 0, k: 0 },
+        sock_filter { code: IF_AT_LEAST, jt: 0, jf: 1, k: FIRST },
+        sock_filter { code: RETURN, jt: 0, jf: 0, k: libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32 },
+        sock_filter { code: RETURN, jt: 0, jf: 0, k: libc::SECCOMP_RET_ALLOW },
+    ])
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn second_numbering() -> Option<BpfProgram> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_filters_for_every_guest() {
+        for guest in [Guest::Session, Guest::Errand] {
+            for (network, namespaces) in [(false, false), (false, true), (true, false), (true, true)] {
+                let filter = Filter { guest, network, namespaces };
+                assert!(programs(filter).is_ok_and(|programs| programs.len() >= 2), "{filter:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! A cage as the host uses it: a real pid 1, a real shell, real mounts.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what the tests share is test code too")]
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use trl_confine::linux::init::{Ending, Program, StreamFrom};
+use trl_confine::linux::jail::{Jail, Strength};
+use trl_confine::linux::{Extras, look, probe};
+use trl_confine::plan::{self, Setting};
+use trl_protocol::isolation::{Isolation, Profile};
+
+struct Cage {
+    jail: Jail,
+    workspace: tempfile::TempDir,
+}
+
+fn cage(strength: Strength, isolation: &Isolation) -> Cage {
+    let workspace = tempfile::tempdir().unwrap();
+    let setting = Setting {
+        workspace: workspace.path().canonicalize().unwrap(),
+        home: Some(PathBuf::from("/root")),
+        ..Setting::default()
+    };
+    let plan = plan::session(isolation, &setting, &look).unwrap();
+    let jail = Jail::enter(&plan, strength, Extras::default()).unwrap_or_else(|step| panic!("{step}"));
+    Cage { jail, workspace }
+}
+
+fn sh(script: &str, dir: &Path) -> Program {
+    Program {
+        path: b"/bin/sh".to_vec(),
+        arg0: b"sh".to_vec(),
+        arguments: vec![b"-c".to_vec(), script.as_bytes().to_vec()],
+        environment: vec![b"PATH=/usr/bin:/bin".to_vec()],
+        directories: vec![dir.as_os_str().as_encoded_bytes().to_vec()],
+    }
+}
+
+impl Cage {
+    /// What a script prints, and how it ends.
+    fn run(&mut self, script: &str) -> (String, Ending) {
+        let (mut read, write) = std::io::pipe().unwrap();
+        let streams = [StreamFrom::Null, StreamFrom::Given, StreamFrom::Given];
+        let program = sh(script, self.workspace.path());
+        let spawned = self.jail.spawn(&program, streams, &[write.as_fd(), write.as_fd()]).unwrap();
+        drop(write);
+        let mut text = String::new();
+        read.read_to_string(&mut text).unwrap();
+        (text, self.end_of(spawned.pid))
+    }
+
+    fn end_of(&mut self, pid: i32) -> Ending {
+        loop {
+            assert!(self.jail.hear(), "pid 1 is gone");
+            match self.jail.next_ended() {
+                Some((ended, how)) if ended == pid => return how,
+                Some(_) => {}
+                None => {
+                    let mut fds = [rustix::event::PollFd::new(&self.jail, rustix::event::PollFlags::IN)];
+                    rustix::event::poll(&mut fds, None).unwrap();
+                }
+            }
+        }
+    }
+
+    fn prints(&mut self, script: &str) -> String {
+        self.run(script).0.trim().to_owned()
+    }
+}
+
+fn strengths() -> Vec<Strength> {
+    match probe::namespaces() {
+        Ok(()) => vec![Strength::Namespaces, Strength::InPlace],
+        Err(step) => {
+            println!("skipped with namespaces: {step}");
+            vec![Strength::InPlace]
+        }
+    }
+}
+
+#[test]
+fn a_program_runs_inside_and_its_end_is_heard() {
+    for strength in strengths() {
+        for profile in [Profile::Workspace, Profile::Strict] {
+            let mut cage = cage(strength, &Isolation::of(profile));
+            let ended = cage.run("echo out; echo err >&2; exit 7");
+            assert_eq!(ended, ("out\nerr\n".to_owned(), Ending::Status(7)), "{strength:?} {profile:?}");
+            assert_eq!(cage.run("kill -9 $$").1, Ending::Signal(9), "{strength:?}");
+            assert_eq!(cage.prints("echo x > file && cat file && pwd | wc -l"), "x\n1");
+            assert_eq!(std::fs::read_to_string(cage.workspace.path().join("file")).unwrap(), "x\n");
+        }
+    }
+}
+
+#[test]
+fn nothing_else_is_there() {
+    let outside = tempfile::Builder::new().prefix("outside").tempdir_in("/var/tmp").unwrap();
+    let secret = outside.path().join("secret");
+    std::fs::write(&secret, "secret").unwrap();
+    for strength in strengths() {
+        let mut cage = cage(strength, &Isolation::of(Profile::Workspace));
+        let secret = secret.display();
+        assert_eq!(cage.prints(&format!("cat {secret} 2>/dev/null || echo refused")), "refused");
+        assert_eq!(cage.prints(&format!("(echo x > {secret}) 2>/dev/null || echo refused")), "refused");
+        assert_eq!(cage.prints("ls /root/.ssh 2>/dev/null || echo refused"), "refused");
+        assert_eq!(cage.prints("(echo x > /usr/x) 2>/dev/null || echo refused"), "refused");
+        let kill = format!("kill -0 {} 2>/dev/null || echo refused", std::process::id());
+        assert_eq!(cage.prints(&kill), "refused");
+        if strength == Strength::Namespaces {
+            assert_eq!(cage.prints("echo $(ls /) $(ls -a /root | wc -l)"), ls_of_root());
+            assert_eq!(cage.prints("set -- /proc/[0-9]*; echo $#"), "2");
+            assert_eq!(cage.prints("(ls /.layers; cat /proc/1/environ) 2>&1 | grep -c denied"), "2");
+        }
+    }
+}
+
+/// Everything that a plan for this machine shows, and an empty home.
+fn ls_of_root() -> String {
+    let mut names = vec!["dev", "proc", "root", "sys", "tmp", "var"];
+    let shown =
+        ["bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "snap", "srv", "usr"];
+    names.extend(shown.iter().filter(|name| Path::new("/").join(name).exists()));
+    names.extend(Path::new("/run/current-system").exists().then_some("run"));
+    names.sort_unstable();
+    format!("{} 2", names.join(" "))
+}
+
+#[test]
+fn descriptors_of_the_host_can_be_opened_by_path() {
+    for strength in strengths() {
+        let mut cage = cage(strength, &Isolation::of(Profile::Strict));
+        let (mut read, write) = std::io::pipe().unwrap();
+        let text = rustix::fs::memfd_create(c"text", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&text, b"echo told").unwrap();
+        for _ in 0..3 {
+            let shown = cage.jail.show(&[write.as_fd(), text.as_fd()]).unwrap();
+            let holder = shown[0].path.split('/').nth(2).unwrap();
+            let script = format!(". {} > {}; kill -9 {holder}", shown[1].path, shown[0].path);
+            let (text, end) = cage.run(&script);
+            assert_eq!((text.as_str(), end), ("", Ending::Status(0)), "{strength:?}");
+            let mut heard = [0; 5];
+            read.read_exact(&mut heard).unwrap();
+            assert_eq!(&heard, b"told\n");
+            // Whoever ends the holder ends nothing else.
+            cage.jail.conceal(&shown, true);
+        }
+        let shown = cage.jail.show(&[write.as_fd()]).unwrap();
+        drop(write);
+        cage.jail.conceal(&shown, true);
+        let mut rest = String::new();
+        read.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "", "nobody holds it any more");
+    }
+}
+
+#[test]
+fn a_terminal_is_one_of_the_inside() {
+    for strength in strengths() {
+        let mut cage = cage(strength, &Isolation::of(Profile::Workspace));
+        let program = sh("tty <&1; echo $(ls /dev/pts)", Path::new("/"));
+        let streams = [StreamFrom::Null, StreamFrom::Terminal, StreamFrom::Terminal];
+        let spawned = cage.jail.spawn(&program, streams, &[]).unwrap();
+        let master = File::from(spawned.terminal.unwrap());
+        assert_eq!(cage.end_of(spawned.pid), Ending::Status(0));
+        let mut text = Vec::new();
+        // The end of a terminal is an error of the last read.
+        (&master).read_to_end(&mut text).ok();
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.contains("/dev/pts/"), "{text}");
+        if strength == Strength::Namespaces {
+            assert_eq!(text, "/dev/pts/0\r\n0 ptmx\r\n");
+        }
+    }
+}
+
+#[test]
+fn everything_ends_with_the_cage() {
+    if let Err(step) = probe::namespaces() {
+        println!("skipped: {step}");
+        return;
+    }
+    let mut cage = cage(Strength::Namespaces, &Isolation::of(Profile::Workspace));
+    let (mut read, write) = std::io::pipe().unwrap();
+    let program = sh("setsid sleep 1000 & setsid sh -c 'sleep 1000 & sleep 1000' & :", Path::new("/"));
+    let streams = [StreamFrom::Null, StreamFrom::Given, StreamFrom::Null];
+    let spawned = cage.jail.spawn(&program, streams, &[write.as_fd()]).unwrap();
+    drop(write);
+    assert_eq!(cage.end_of(spawned.pid), Ending::Status(0));
+    drop(cage);
+    let mut rest = String::new();
+    // Ends when the last of them is gone.
+    read.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "");
+}

@@ -1,0 +1,163 @@
+//! Plans, as tables: what is asked for, on a machine that is described here, and what is mounted.
+
+use std::path::{Path, PathBuf};
+
+use trl_confine::plan::{Kind, Mount, Plan, PlanError, Root, Setting, What, errand, session};
+use trl_protocol::isolation::{Isolation, Net, Profile};
+
+/// A machine with a merged `/usr`, a key of its host and a home.
+fn look(path: &Path) -> Option<Kind> {
+    let dirs = [
+        "/usr",
+        "/etc",
+        "/opt",
+        "/var",
+        "/etc/ssh",
+        "/home/me",
+        "/home/me/project",
+        "/srv/data",
+        "/rootfs",
+        "/var/lib/trl",
+        "/home/me/.cargo",
+    ];
+    match path.to_str()? {
+        "/bin" => Some(Kind::Link("usr/bin".into())),
+        "/lib64" => Some(Kind::Link("usr/lib64".into())),
+        "/etc/shadow" | "/etc/passwd" | "/proc/kcore" => Some(Kind::File),
+        dir if dirs.contains(&dir) => Some(Kind::Dir),
+        _ => None,
+    }
+}
+
+fn setting(workspace: &str) -> Setting {
+    Setting {
+        workspace: workspace.into(),
+        home: Some("/home/me".into()),
+        hidden: vec!["/var/lib/trl".into(), "/run/user/1/trl".into()],
+        ..Setting::default()
+    }
+}
+
+fn plan(isolation: &Isolation, workspace: &str) -> Result<Plan, PlanError> {
+    session(isolation, &setting(workspace), &look)
+}
+
+/// What is on top at a place.
+fn at<'a>(plan: &'a Plan, place: &str) -> Option<&'a What> {
+    plan.mounts.iter().rfind(|mount| mount.at == Path::new(place)).map(|mount| &mount.what)
+}
+
+fn bind(from: &str, writable: bool, required: bool) -> What {
+    What::Bind { from: from.into(), writable, required }
+}
+
+#[test]
+fn profiles_show_what_they_say() {
+    let workspace = plan(&Isolation::of(Profile::Workspace), "/home/me/project").unwrap();
+    let strict = plan(&Isolation::of(Profile::Strict), "/home/me/project").unwrap();
+    for plan in [&workspace, &strict] {
+        assert_eq!(at(plan, "/usr"), Some(&bind("/usr", false, false)));
+        assert_eq!(at(plan, "/bin"), Some(&What::Link { to: "usr/bin".into() }));
+        assert_eq!(at(plan, "/home/me"), Some(&What::Private));
+        assert_eq!(at(plan, "/home/me/project"), Some(&bind("/home/me/project", true, true)));
+        assert_eq!(at(plan, "/tmp"), Some(&What::Private));
+        assert_eq!(at(plan, "/proc/kcore"), Some(&What::Hidden));
+        assert_eq!(at(plan, "/srv/data"), None);
+        assert!(plan.own_network);
+        assert_eq!(plan.root, Root::Assembled);
+    }
+    assert_eq!(at(&workspace, "/etc"), Some(&bind("/etc", false, false)));
+    assert_eq!(at(&workspace, "/etc/shadow"), Some(&What::Hidden));
+    assert_eq!(at(&workspace, "/etc/ssh"), Some(&What::Hidden));
+    assert_eq!(
+        at(&workspace, "/var/lib/trl"),
+        Some(&What::Hidden),
+        "the daemon's own, in a visible directory"
+    );
+    assert_eq!(at(&strict, "/etc"), None);
+    assert_eq!(at(&strict, "/etc/passwd"), Some(&bind("/etc/passwd", false, false)));
+    assert_eq!(at(&strict, "/opt"), None);
+    assert_eq!(at(&strict, "/var/lib/trl"), None, "not visible anyway");
+}
+
+#[test]
+fn parents_come_before_what_is_below_them() {
+    let plan = plan(&Isolation::of(Profile::Workspace), "/home/me/project").unwrap();
+    let depth = |mount: &Mount| mount.at.components().count();
+    assert!(plan.mounts.windows(2).all(|pair| depth(&pair[0]) <= depth(&pair[1])));
+}
+
+/// A working directory that holds more than the session's own is not given away.
+#[test]
+fn shared_directories_are_no_workspace() {
+    for dir in ["/", "/home", "/home/me", "/usr", "/etc", "/tmp", "/proc/1", "/run/x"] {
+        let plan = plan(&Isolation::of(Profile::Workspace), dir).unwrap();
+        let writable =
+            plan.mounts.iter().any(|mount| matches!(mount.what, What::Bind { writable: true, .. }));
+        assert!(!writable, "{dir}: {:?}", plan.mounts);
+    }
+    let own = plan(&Isolation::of(Profile::Workspace), "/var/lib/trl/sessions");
+    assert!(matches!(own, Err(PlanError::Own { field: "working_dir", .. })), "{own:?}");
+}
+
+#[test]
+fn named_paths() {
+    let isolation = Isolation {
+        profile: Profile::Strict,
+        read: vec!["/srv/data".into()],
+        write: vec!["/home/me/.cargo".into()],
+        hide: vec!["/home/me/project/secret".into()],
+        net: Net::Full,
+        ..Isolation::default()
+    };
+    let plan = plan(&isolation, "/home/me/project").unwrap();
+    assert_eq!(at(&plan, "/srv/data"), Some(&bind("/srv/data", false, true)));
+    assert_eq!(at(&plan, "/home/me/.cargo"), Some(&bind("/home/me/.cargo", true, true)));
+    assert_eq!(at(&plan, "/home/me/project/secret"), Some(&What::Hidden));
+    assert!(!plan.own_network);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let with = |change: &dyn Fn(&mut Isolation)| {
+        let mut isolation = Isolation::of(Profile::Workspace);
+        change(&mut isolation);
+        plan(&isolation, "/home/me/project").map(drop)
+    };
+    let relative = |path: &str| PlanError::Relative { field: "read", path: path.to_owned() };
+    for path in ["data", "/srv/../etc", ""] {
+        assert_eq!(with(&|isolation| isolation.read = vec![path.to_owned()]), Err(relative(path)));
+    }
+    let absent = PlanError::NotThere { field: "write", path: "/no/such".to_owned() };
+    assert_eq!(with(&|isolation| isolation.write = vec!["/no/such".to_owned()]), Err(absent));
+    let own = PlanError::Own { field: "read", path: "/var/lib/trl/keys".to_owned() };
+    assert_eq!(with(&|isolation| isolation.read = vec!["/var/lib/trl/keys".to_owned()]), Err(own));
+    assert_eq!(
+        with(&|isolation| isolation.net = Net::Allow(vec!["a.example".to_owned()])),
+        Err(PlanError::NoProxy)
+    );
+    let no_root = PlanError::NotThere { field: "root", path: "/no/root".to_owned() };
+    assert_eq!(with(&|isolation| isolation.root = Some("/no/root".to_owned())), Err(no_root));
+}
+
+#[test]
+fn a_root_of_its_own_has_nothing_of_the_machine() {
+    let mut isolation = Isolation { root: Some("/rootfs".to_owned()), ..Isolation::of(Profile::Strict) };
+    let temporary = plan(&isolation, "/home/me/project").unwrap();
+    assert_eq!(temporary.root, Root::Overlay("/rootfs".into()));
+    assert_eq!(at(&temporary, "/usr"), None);
+    assert_eq!(at(&temporary, "/home/me/project"), Some(&bind("/home/me/project", true, true)));
+    isolation.write = vec!["/rootfs".to_owned()];
+    assert_eq!(plan(&isolation, "/home/me/project").unwrap().root, Root::Writable("/rootfs".into()));
+}
+
+#[test]
+fn an_errand_has_one_directory_and_what_it_is_given() {
+    let plan = errand(Path::new("/home/me/desk"), &[PathBuf::from("/srv/data")], false, &look);
+    assert_eq!(at(&plan, "/answer"), Some(&bind("/home/me/desk", true, true)));
+    assert_eq!(at(&plan, "/home/me/desk"), None);
+    assert_eq!(at(&plan, "/srv/data"), Some(&bind("/srv/data", false, true)));
+    assert_eq!(at(&plan, "/etc"), None);
+    assert_eq!(at(&plan, "/home/me"), None);
+    assert!(plan.own_network);
+}
