@@ -168,7 +168,7 @@ class _Reader:
             return Words(tuple(schema["enum"]))
         for key in ("anyOf", "oneOf"):
             if key in schema:
-                return _union([self._type(name, option) for option in schema[key]])
+                return _union([self._type(_option_name(name, option, schema[key]), option) for option in schema[key]])
         return self._by_type_word(name, schema)
 
     def _by_type_word(self, name: str, schema: Schema) -> Type:
@@ -195,6 +195,14 @@ def _tagged(schema: Schema) -> list[Schema]:
     """The parts of a union whose parts are objects with one field each."""
     parts: list[Schema] = _keys(schema).get("oneOf", [])
     return parts if all(len(_keys(part).get("properties", ())) == 1 for part in parts) else []
+
+
+def _option_name(name: str, option: Schema, options: list[Schema]) -> str:
+    """An object beside words has a name of its own: that of the union belongs to all of them together."""
+    properties = list(_keys(option).get("properties", ()))
+    if properties and any("const" in _keys(other) for other in options):
+        return name + "".join(word.capitalize() for word in properties[0].split("_"))
+    return name
 
 
 def _union(options: list[Type]) -> Type:

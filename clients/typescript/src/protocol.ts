@@ -262,7 +262,14 @@ export interface DeadLetter {
   readonly reason: string;
 }
 
+export type Devices = "minimal";
+
 export type Encoding = "base64" | "utf8";
+
+export interface Enforced {
+  readonly by: string;
+  readonly what: string;
+}
 
 /** The daemon ends; a later subscription may go on from `next`. */
 export interface EventsSubscribeReply {
@@ -575,6 +582,14 @@ export interface HistoryRow {
   readonly state: State;
 }
 
+/** What is enforced, and by what. */
+export interface IsolationReport {
+  readonly enforced: readonly Enforced[];
+  /** What was asked for and cannot be enforced here; only with `best_effort`. */
+  readonly missing: readonly Missing[];
+  readonly requested: SessionInfoIsolation;
+}
+
 export interface LimitsInfo {
   readonly default_timeout_s: number;
   readonly journal_bytes: number;
@@ -606,8 +621,8 @@ export interface MailAutorespondReply {
   readonly network: boolean;
   readonly on: boolean;
   /**
-   * What keeps the command to its one task: `landlock+seccomp`, or `none` where the system has
-   * neither.
+   * What keeps the command to its one task: `namespaces+landlock+seccomp`, `landlock+seccomp` where
+   * namespaces are not allowed, or `none` where the system has neither.
    */
   readonly sandbox: string;
 }
@@ -738,6 +753,23 @@ export interface MissedEvent {
   readonly to: number;
 }
 
+export interface Missing {
+  /** What would make it available. */
+  readonly remedy?: string;
+  readonly what: string;
+  readonly why: string;
+}
+
+export type Mode = "daemon" | "self";
+
+/** Which network a session has. */
+export type Net = "none" | "full" | NetAllow;
+
+/** Only these hosts, through a proxy: `api.example.com`, `*.example.org:443`. */
+export interface NetAllow {
+  readonly allow: readonly string[];
+}
+
 /** Params of requests that take none. */
 export type NoParams = Readonly<Record<string, never>>;
 
@@ -766,6 +798,8 @@ export interface PresenceRow {
   readonly whereabouts: Whereabouts;
   readonly who: string;
 }
+
+export type Profile = "none" | "workspace" | "strict";
 
 export type Released = "taken_over" | "left";
 
@@ -815,6 +849,26 @@ export interface SessionBindReply {
   readonly session_id: SessionId;
 }
 
+/** `"workspace"` is short for `{"profile":"workspace"}`. */
+export interface SessionCreateIsolation {
+  /** Accept what this machine can enforce; `session.info` tells what is missing. */
+  readonly best_effort?: boolean;
+  readonly devices?: Devices;
+  /** Paths that appear empty. */
+  readonly hide?: readonly string[];
+  readonly net?: Net;
+  readonly profile?: Profile;
+  /** Paths that can be read beyond what the profile gives. */
+  readonly read?: readonly string[];
+  /**
+   * A directory with an unpacked system that becomes `/`. Changes in it are temporary unless it is
+   * also in `write`.
+   */
+  readonly root?: string | null;
+  /** Paths that can be written beyond the workspace. */
+  readonly write?: readonly string[];
+}
+
 export interface SessionCreateReply {
   /** RFC 3339, UTC, milliseconds. */
   readonly created_at: string;
@@ -849,7 +903,11 @@ export interface SessionInfo {
   readonly env_keys: readonly string[];
   readonly host_pid: number;
   readonly idle_timeout_s: number;
+  /** Of a session with isolation or limits. */
+  readonly isolation?: IsolationReport | null;
   readonly last_activity: string;
+  /** As asked for. */
+  readonly limits?: SessionLimits | null;
   readonly name: string | null;
   readonly pid: number | null;
   readonly queued: number;
@@ -869,7 +927,29 @@ export interface SessionInfo {
   readonly tty: boolean;
   /** Its host does not answer at the moment (it may be stopped); the rest is what was last known. */
   readonly unresponsive?: boolean;
+  /** Where cgroups account for it. */
+  readonly usage?: Usage | null;
   readonly working_dir: string;
+}
+
+/** `"workspace"` is short for `{"profile":"workspace"}`. */
+export interface SessionInfoIsolation {
+  /** Accept what this machine can enforce; `session.info` tells what is missing. */
+  readonly best_effort: boolean;
+  readonly devices: Devices;
+  /** Paths that appear empty. */
+  readonly hide?: readonly string[];
+  readonly net: Net;
+  readonly profile: Profile;
+  /** Paths that can be read beyond what the profile gives. */
+  readonly read?: readonly string[];
+  /**
+   * A directory with an unpacked system that becomes `/`. Changes in it are temporary unless it is
+   * also in `write`.
+   */
+  readonly root?: string | null;
+  /** Paths that can be written beyond the workspace. */
+  readonly write?: readonly string[];
 }
 
 export interface SessionInputReply {
@@ -879,12 +959,26 @@ export interface SessionInputReply {
 
 /** Bounds of one session; what is missing takes the daemon's default. */
 export interface SessionLimits {
+  /** Processors' worth of time, such as 1.5. */
+  readonly cpu?: number | null;
+  /** Processor time that each process may use. */
+  readonly cpu_time_s?: number | null;
+  /** Size of the private directories of an isolated session. */
+  readonly disk?: Size | null;
+  /** Largest file that a process may write. */
+  readonly file_size?: Size | null;
   /** Kept output of each stream of one command on disk. */
   readonly journal_bytes?: number | null;
   /** Commands that this session runs before it refuses more. */
   readonly max_commands?: number | null;
   /** Commands that may wait in its queue. */
   readonly max_queue?: number | null;
+  /** Memory of everything that it runs: bytes, or `512M`. */
+  readonly memory?: Size | null;
+  /** Files that each process may have open. */
+  readonly open_files?: number | null;
+  /** Processes and threads that it may have at once. */
+  readonly pids?: number | null;
 }
 
 export interface SessionListReply {
@@ -925,6 +1019,9 @@ export interface ShellFound {
 /** A signal as people write it: by name, with or without `SIG`, or by number. */
 export type SignalName = number | string;
 
+/** A number of bytes, written as a number or as `512M`. */
+export type Size = number | string;
+
 export interface StartedEvent {
   readonly exec_id: ExecId;
   /** Process that runs it: the shell's for a foreground command. Missing while it is queued. */
@@ -946,7 +1043,10 @@ export type Switch = "on" | "off" | "status";
 export interface SystemInfoReply {
   readonly features: readonly string[];
   readonly host_protocol_version: number;
+  /** Profiles that this machine can enforce in full. */
   readonly isolation: readonly string[];
+  /** Why it cannot enforce the others. */
+  readonly isolation_missing?: readonly Missing[];
   readonly limits: LimitsInfo;
   readonly pid: number;
   readonly protocol_version: number;
@@ -994,6 +1094,17 @@ export interface Until {
   readonly port?: PortUntil | null;
 }
 
+/** What everything that a session has started has used together. */
+export interface Usage {
+  readonly cpu_s?: number | null;
+  readonly memory_bytes?: number | null;
+  readonly memory_peak_bytes?: number | null;
+  readonly processes?: number | null;
+  /** For how long its processor limit has held it back. */
+  readonly throttled_s?: number | null;
+  readonly written_bytes?: number | null;
+}
+
 /** The command reads from its terminal. */
 export interface WaitingEvent {
   readonly exec_id: ExecId;
@@ -1002,6 +1113,9 @@ export interface WaitingEvent {
 
 /** Whether an agent is there, as its own daemon tells through the relay. */
 export type Whereabouts = "online" | "away" | "unknown";
+
+/** How [`Isolation`] may be written. */
+export type WordOrObject = Profile | SessionCreateIsolation;
 
 export interface AgentCreateParams {
   /** `[A-Za-z0-9._-]{1,32}`, unique in this daemon. */
@@ -1533,7 +1647,8 @@ export interface SessionCreateParams {
   readonly env?: Readonly<Record<string, string>> | null;
   /** End the session after this many seconds without a command; 0 is never. */
   readonly idle_timeout_s?: number | null;
-  readonly isolation?: unknown;
+  /** What the session is kept from: `none`, `workspace`, `strict`, or an object with details. */
+  readonly isolation?: WordOrObject | null;
   readonly limits?: SessionLimits | null;
   /** Unique among living sessions; usable wherever a session id is. */
   readonly name?: string | null;

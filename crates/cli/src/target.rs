@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use trl_client::{Client, Error, FoundSession};
 use trl_protocol::exec::CancelParams;
 use trl_protocol::ids::is_env_name;
-use trl_protocol::session::CreateParams;
+use trl_protocol::isolation::Isolation;
+use trl_protocol::session::{CreateParams, SessionInfo, SessionLimits, SessionParams};
 use trl_protocol::{ExecId, SessionId, methods};
 
 use crate::failure::{Failure, Result};
@@ -27,8 +28,18 @@ fn stays_behind(name: &str) -> bool {
         )
 }
 
+/// What a session is to be like if it is made now.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Making {
+    pub(crate) shell: Option<String>,
+    pub(crate) isolation: Option<Isolation>,
+    pub(crate) limits: Option<SessionLimits>,
+    /// Where it runs, if not here.
+    pub(crate) runtime: Option<String>,
+}
+
 /// A new session as the person at this prompt expects it: here, with this environment.
-pub(crate) fn creation(name: Option<&str>, shell: Option<&str>) -> CreateParams {
+pub(crate) fn creation(name: Option<&str>, making: &Making) -> CreateParams {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
         (is_env_name(&name) && !stays_behind(&name)).then_some((name, value))
@@ -37,7 +48,9 @@ pub(crate) fn creation(name: Option<&str>, shell: Option<&str>) -> CreateParams 
     let here = std::env::current_dir().ok().and_then(|dir| dir.into_os_string().into_string().ok());
     CreateParams {
         name: name.map(str::to_owned),
-        shell: shell.map(str::to_owned),
+        shell: making.shell.clone(),
+        isolation: making.isolation.clone(),
+        limits: making.limits.clone(),
         env: Some(env),
         working_dir: here,
         ..CreateParams::default()
@@ -45,12 +58,14 @@ pub(crate) fn creation(name: Option<&str>, shell: Option<&str>) -> CreateParams 
 }
 
 /// The same elsewhere, where neither this directory nor this environment exists.
-fn creation_on(name: Option<&str>, shell: Option<&str>, runtime: Option<&str>) -> CreateParams {
-    match runtime {
-        None | Some("local") => creation(name, shell),
+fn creation_on(name: Option<&str>, making: &Making) -> CreateParams {
+    match making.runtime.as_deref() {
+        None | Some("local") => creation(name, making),
         Some(runtime) => CreateParams {
             name: name.map(str::to_owned),
-            shell: shell.map(str::to_owned),
+            shell: making.shell.clone(),
+            isolation: making.isolation.clone(),
+            limits: making.limits.clone(),
             runtime: Some(runtime.to_owned()),
             ..CreateParams::default()
         },
@@ -65,39 +80,48 @@ pub(crate) fn name_on(runtime: &str) -> String {
 }
 
 /// A session for one command, to be ended after it.
-pub(crate) async fn throw_away(
-    client: &Client,
-    shell: Option<&str>,
-    runtime: Option<&str>,
-) -> Result<SessionId> {
-    let created = client.call::<methods::SessionCreate>(&creation_on(None, shell, runtime)).await?;
-    Ok(created.session_id)
+pub(crate) async fn throw_away(client: &Client, making: &Making) -> Result<SessionId> {
+    Ok(client.call::<methods::SessionCreate>(&creation_on(None, making)).await?.session_id)
 }
 
 /// The session of this name or id; one with a name is created if there is none, and a lost one
-/// continues with its state.
-pub(crate) async fn find_or_create(
-    client: &Client,
-    named: &str,
-    shell: Option<&str>,
-) -> Result<FoundSession> {
-    find_or_create_on(client, named, shell, None).await
-}
-
-/// The same, where a session that is created now runs on this runtime.
-pub(crate) async fn find_or_create_on(
-    client: &Client,
-    named: &str,
-    shell: Option<&str>,
-    runtime: Option<&str>,
-) -> Result<FoundSession> {
-    let params = creation_on(None, shell, runtime);
-    client.find_or_create(named, &params).await.map_err(|error| match error {
+/// continues with its state. One that is there is never taken for one that is confined more tightly.
+pub(crate) async fn find_or_create(client: &Client, named: &str, making: &Making) -> Result<FoundSession> {
+    let params = creation_on(None, making);
+    let found = client.find_or_create(named, &params).await.map_err(|error| match error {
         Error::OtherShell { .. } => {
             Failure::usage(error.to_string()).hint("choose another name with -s, or use --new")
         }
         other => other.into(),
-    })
+    })?;
+    if making.isolation.is_some() || making.limits.is_some() {
+        let session = SessionParams { session_id: found.id.to_string() };
+        check_confinement(&client.call::<methods::SessionInfo>(&session).await?, making)?;
+    }
+    Ok(found)
+}
+
+fn check_confinement(info: &SessionInfo, making: &Making) -> Result<()> {
+    let name = info.name.clone().unwrap_or_else(|| info.session_id.to_string());
+    let refuse = |what: &str| {
+        Err(Failure::usage(format!("session {name} is there and has {what} than asked for"))
+            .hint("choose another name with -s, or use --new"))
+    };
+    let has = info.confinement.isolation.as_ref().map(|report| report.requested.clone()).unwrap_or_default();
+    if making.isolation.as_ref().is_some_and(|asked| *asked != has) {
+        return refuse("other isolation");
+    }
+    let limits = info.confinement.limits.as_deref().cloned().unwrap_or_default();
+    if making.limits.as_ref().is_some_and(|asked| !is_same(asked, &limits)) {
+        return refuse("other limits");
+    }
+    Ok(())
+}
+
+/// Apart from what the daemon fills in.
+fn is_same(asked: &SessionLimits, has: &SessionLimits) -> bool {
+    let journal_bytes = asked.journal_bytes.or(has.journal_bytes);
+    SessionLimits { journal_bytes, ..asked.clone() } == *has
 }
 
 /// A command that waits for the session it runs in would wait for itself.

@@ -10,6 +10,8 @@ mod faults;
 mod files;
 mod harness;
 mod http;
+#[cfg(target_os = "linux")]
+mod isolation;
 mod mail;
 mod mcp;
 mod sessions;

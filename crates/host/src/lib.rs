@@ -11,6 +11,7 @@
 
 mod activity;
 mod awaited;
+mod cage;
 mod commands;
 mod driver;
 pub mod far;

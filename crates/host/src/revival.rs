@@ -111,6 +111,7 @@ fn finished(kept: KeptExec, cwd: &str) -> Exec {
         outputs: [None, None],
         input: Input::Closed,
         text: None,
+        shown: Vec::new(),
         requester: None,
         repeated: Vec::new(),
         notes: Vec::new(),

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::SessionId;
+use crate::isolation::{Isolation, IsolationReport, Size};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -29,8 +30,14 @@ pub struct CreateParams {
     pub tty: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::request::object")]
     pub limits: Option<SessionLimits>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub isolation: Option<serde_json::Value>,
+    /// What the session is kept from: `none`, `workspace`, `strict`, or an object with details.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::isolation::word_or_object"
+    )]
+    #[schemars(with = "Option<crate::isolation::WordOrObject>")]
+    pub isolation: Option<Isolation>,
     /// End the session after this many seconds without a command; 0 is never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout_s: Option<f64>,
@@ -56,6 +63,59 @@ pub struct SessionLimits {
     /// Commands that may wait in its queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_queue: Option<usize>,
+    /// Memory of everything that it runs: bytes, or `512M`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Size>,
+    /// Processes and threads that it may have at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pids: Option<u64>,
+    /// Processors' worth of time, such as 1.5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<f64>,
+    /// Files that each process may have open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<u64>,
+    /// Largest file that a process may write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_size: Option<Size>,
+    /// Processor time that each process may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_time_s: Option<f64>,
+    /// Size of the private directories of an isolated session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<Size>,
+}
+
+/// What holds a session, and what it has used.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Confinement {
+    /// Of a session with isolation or limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Box<IsolationReport>>,
+    /// As asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Box<SessionLimits>>,
+    /// Where cgroups account for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+/// What everything that a session has started has used together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Usage {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_s: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_peak_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_bytes: Option<u64>,
+    /// For how long its processor limit has held it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_s: Option<f64>,
 }
 
 /// Params of every request that names one session and nothing else.
@@ -176,6 +236,8 @@ pub struct SessionInfo {
     /// Of a damaged session: what is wrong with it, and what can be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
+    #[serde(flatten)]
+    pub confinement: Confinement,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

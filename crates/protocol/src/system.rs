@@ -34,7 +34,11 @@ pub struct SystemInfo {
     pub features: Vec<String>,
     pub shells: Vec<ShellFound>,
     pub limits: LimitsInfo,
+    /// Profiles that this machine can enforce in full.
     pub isolation: Vec<String>,
+    /// Why it cannot enforce the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub isolation_missing: Vec<crate::isolation::Missing>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -17,6 +17,7 @@ use crate::exec::{ExecInfo, Outcome, Screen, Stream};
 use crate::fault::Fault;
 use crate::file::{FileDone, FileOp};
 use crate::ids::SessionId;
+use crate::isolation::Isolation;
 pub use crate::session::Released;
 use crate::session::{SessionInfo, SessionLimits};
 
@@ -55,6 +56,11 @@ pub struct SessionSpec {
     /// How many files a process of the session may have open, if that is less than the daemon may.
     #[serde(default)]
     pub open_files: Option<u64>,
+    #[serde(default)]
+    pub isolation: Option<Isolation>,
+    /// The daemon's own directories and sockets, which an isolated session never sees.
+    #[serde(default)]
+    pub hidden_dirs: Vec<String>,
     /// What the host finds out itself, since the daemon is elsewhere. `shell`, `shell_path`, `dialect` and
     /// `working_dir` are then to be filled in, and `env` to be added to the host's own environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -214,6 +214,7 @@ fn unknown_info(id: SessionId, unused: Duration) -> SessionInfo {
         unresponsive: false,
         runtime: None,
         damage: None,
+        confinement: Default::default(),
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use trl_mail::relay::broker::{BrokerConfig, OpenRelay};
 use trl_protocol::agent::Mode;
+use trl_protocol::isolation::Isolation;
 use trl_protocol::limits;
 
 #[derive(Debug, Clone)]
@@ -54,6 +55,8 @@ pub struct Config {
     pub min_free_memory: u64,
     /// End when nobody has needed this daemon for so long; 0 is never.
     pub exit_idle_s: f64,
+    /// What sessions are kept from unless they say otherwise.
+    pub isolation: Option<Isolation>,
     /// Leave sessions to the next daemon when this one ends.
     pub keep_sessions: bool,
 }
@@ -97,6 +100,7 @@ impl Config {
             session_ttl_s: limits::DEFAULT_SESSION_TTL_S,
             min_free_memory: limits::DEFAULT_MIN_FREE_MEMORY,
             exit_idle_s: 0.0,
+            isolation: None,
             keep_sessions: false,
         }
     }

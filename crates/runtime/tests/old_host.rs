@@ -141,6 +141,8 @@ fn spec() -> SessionSpec {
         resume: false,
         open_files: None,
         resolve: None,
+        isolation: None,
+        hidden_dirs: Vec::new(),
     }
 }
 

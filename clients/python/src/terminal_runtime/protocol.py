@@ -185,6 +185,10 @@ ContactState = Literal[
     "own",
 ]
 
+Devices = Literal[
+    "minimal",
+]
+
 Encoding = Literal[
     "base64",
     "utf8",
@@ -220,6 +224,12 @@ Policy = Literal[
     "primary",
     "broadcast",
     "drop",
+]
+
+Profile = Literal[
+    "none",
+    "workspace",
+    "strict",
 ]
 
 Released = Literal[
@@ -527,6 +537,19 @@ class DeadLetter(Shown):
             from_=data["from"],
             message_id=data["message_id"],
             reason=data["reason"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Enforced(Shown):
+    by: str
+    what: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            by=data["by"],
+            what=data["what"],
         )
 
 
@@ -1159,6 +1182,24 @@ class HistoryRow(Shown):
 
 
 @dataclass(slots=True, kw_only=True)
+class IsolationReport(Shown):
+    """What is enforced, and by what."""
+
+    enforced: list[Enforced]
+    #: What was asked for and cannot be enforced here; only with `best_effort`.
+    missing: list[Missing]
+    requested: SessionInfoIsolation
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            enforced=[Enforced.decode(item) for item in data["enforced"]],
+            missing=[Missing.decode(item) for item in data["missing"]],
+            requested=SessionInfoIsolation.decode(data["requested"]),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class LimitsInfo(Shown):
     default_timeout_s: float
     journal_bytes: int
@@ -1192,8 +1233,9 @@ class MailAutorespondReply(Shown):
     #: Whether the command may use the network.
     network: bool
     on: bool
-    #: What keeps the command to its one task: `landlock+seccomp`, or `none` where the
-    #: system has neither.
+    #: What keeps the command to its one task: `namespaces+landlock+seccomp`,
+    #: `landlock+seccomp` where namespaces are not allowed, or `none` where the system has
+    #: neither.
     sandbox: str
 
     @classmethod
@@ -1502,6 +1544,35 @@ class MissedEvent(Shown):
 
 
 @dataclass(slots=True, kw_only=True)
+class Missing(Shown):
+    #: What would make it available.
+    remedy: str | None = None
+    what: str
+    why: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            remedy=data.get("remedy"),
+            what=data["what"],
+            why=data["why"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class NetAllow(Shown):
+    """Only these hosts, through a proxy: `api.example.com`, `*.example.org:443`."""
+
+    allow: list[str]
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            allow=data["allow"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class OutputEvent(Shown):
     """`text` or `base64`, as asked."""
 
@@ -1678,7 +1749,11 @@ class SessionInfo(Shown):
     env_keys: list[str]
     host_pid: int
     idle_timeout_s: float
+    #: Of a session with isolation or limits.
+    isolation: IsolationReport | None = None
     last_activity: str
+    #: As asked for.
+    limits: SessionLimits | None = None
     name: str | None
     pid: int | None
     queued: int
@@ -1699,6 +1774,8 @@ class SessionInfo(Shown):
     #: Its host does not answer at the moment (it may be stopped); the rest is what was
     #: last known.
     unresponsive: bool = False
+    #: Where cgroups account for it.
+    usage: Usage | None = None
     working_dir: str
 
     @classmethod
@@ -1710,7 +1787,9 @@ class SessionInfo(Shown):
             env_keys=data["env_keys"],
             host_pid=data["host_pid"],
             idle_timeout_s=data["idle_timeout_s"],
+            isolation=(None if (item := data.get("isolation")) is None else IsolationReport.decode(item)),
             last_activity=data["last_activity"],
+            limits=(None if (item := data.get("limits")) is None else SessionLimits.decode(item)),
             name=data["name"],
             pid=data["pid"],
             queued=data["queued"],
@@ -1725,7 +1804,41 @@ class SessionInfo(Shown):
             timeout_s=data["timeout_s"],
             tty=data["tty"],
             unresponsive=data.get("unresponsive", False),
+            usage=(None if (item := data.get("usage")) is None else Usage.decode(item)),
             working_dir=data["working_dir"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionInfoIsolation(Shown):
+    """`"workspace"` is short for `{"profile":"workspace"}`."""
+
+    #: Accept what this machine can enforce; `session.info` tells what is missing.
+    best_effort: bool
+    devices: Devices
+    #: Paths that appear empty.
+    hide: list[str] = field(default_factory=list[str])
+    net: Literal["none", "full"] | NetAllow
+    profile: Profile
+    #: Paths that can be read beyond what the profile gives.
+    read: list[str] = field(default_factory=list[str])
+    #: A directory with an unpacked system that becomes `/`. Changes in it are temporary
+    #: unless it is also in `write`.
+    root: str | None = None
+    #: Paths that can be written beyond the workspace.
+    write: list[str] = field(default_factory=list[str])
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            best_effort=data["best_effort"],
+            devices=data["devices"],
+            hide=data.get("hide") or [],
+            net=data["net"],
+            profile=data["profile"],
+            read=data.get("read") or [],
+            root=data.get("root"),
+            write=data.get("write") or [],
         )
 
 
@@ -1739,6 +1852,47 @@ class SessionInputReply(Shown):
         return cls(
             bytes=data["bytes"],
             session_id=data["session_id"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionLimits(Shown):
+    """Bounds of one session; what is missing takes the daemon's default."""
+
+    #: Processors' worth of time, such as 1.5.
+    cpu: float | None = None
+    #: Processor time that each process may use.
+    cpu_time_s: float | None = None
+    #: Size of the private directories of an isolated session.
+    disk: int | str | None = None
+    #: Largest file that a process may write.
+    file_size: int | str | None = None
+    #: Kept output of each stream of one command on disk.
+    journal_bytes: int | None = None
+    #: Commands that this session runs before it refuses more.
+    max_commands: int | None = None
+    #: Commands that may wait in its queue.
+    max_queue: int | None = None
+    #: Memory of everything that it runs: bytes, or `512M`.
+    memory: int | str | None = None
+    #: Files that each process may have open.
+    open_files: int | None = None
+    #: Processes and threads that it may have at once.
+    pids: int | None = None
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            cpu=data.get("cpu"),
+            cpu_time_s=data.get("cpu_time_s"),
+            disk=data.get("disk"),
+            file_size=data.get("file_size"),
+            journal_bytes=data.get("journal_bytes"),
+            max_commands=data.get("max_commands"),
+            max_queue=data.get("max_queue"),
+            memory=data.get("memory"),
+            open_files=data.get("open_files"),
+            pids=data.get("pids"),
         )
 
 
@@ -1854,7 +2008,10 @@ class SubscribedEvent(Shown):
 class SystemInfoReply(Shown):
     features: list[str]
     host_protocol_version: int
+    #: Profiles that this machine can enforce in full.
     isolation: list[str]
+    #: Why it cannot enforce the others.
+    isolation_missing: list[Missing] = field(default_factory=list[Missing])
     limits: LimitsInfo
     pid: int
     protocol_version: int
@@ -1867,6 +2024,7 @@ class SystemInfoReply(Shown):
             features=data["features"],
             host_protocol_version=data["host_protocol_version"],
             isolation=data["isolation"],
+            isolation_missing=[Missing.decode(item) for item in data.get("isolation_missing", ())],
             limits=LimitsInfo.decode(data["limits"]),
             pid=data["pid"],
             protocol_version=data["protocol_version"],
@@ -1938,6 +2096,30 @@ class SystemStatsReply(Shown):
 
 
 @dataclass(slots=True, kw_only=True)
+class Usage(Shown):
+    """What everything that a session has started has used together."""
+
+    cpu_s: float | None = None
+    memory_bytes: int | None = None
+    memory_peak_bytes: int | None = None
+    processes: int | None = None
+    #: For how long its processor limit has held it back.
+    throttled_s: float | None = None
+    written_bytes: int | None = None
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            cpu_s=data.get("cpu_s"),
+            memory_bytes=data.get("memory_bytes"),
+            memory_peak_bytes=data.get("memory_peak_bytes"),
+            processes=data.get("processes"),
+            throttled_s=data.get("throttled_s"),
+            written_bytes=data.get("written_bytes"),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class WaitingEvent(Shown):
     """The command reads from its terminal."""
 
@@ -1965,6 +2147,10 @@ class LogUntilParam(TypedDict, total=False):
     stream: Stream | None
 
 
+class NetAllowParam(TypedDict):
+    allow: Sequence[str]
+
+
 class NoParamsParam(TypedDict, total=False):
     pass
 
@@ -1981,13 +2167,44 @@ class PortUntilParam(_PortUntilParamRequired, total=False):
     http_path: str | None
 
 
+class SessionCreateIsolationParam(TypedDict, total=False):
+    #: Accept what this machine can enforce; `session.info` tells what is missing.
+    best_effort: bool
+    devices: Devices
+    #: Paths that appear empty.
+    hide: Sequence[str]
+    net: Literal["none", "full"] | NetAllowParam
+    profile: Profile
+    #: Paths that can be read beyond what the profile gives.
+    read: Sequence[str]
+    #: A directory with an unpacked system that becomes `/`. Changes in it are temporary
+    #: unless it is also in `write`.
+    root: str | None
+    #: Paths that can be written beyond the workspace.
+    write: Sequence[str]
+
+
 class SessionLimitsParam(TypedDict, total=False):
+    #: Processors' worth of time, such as 1.5.
+    cpu: float | None
+    #: Processor time that each process may use.
+    cpu_time_s: float | None
+    #: Size of the private directories of an isolated session.
+    disk: int | str | None
+    #: Largest file that a process may write.
+    file_size: int | str | None
     #: Kept output of each stream of one command on disk.
     journal_bytes: int | None
     #: Commands that this session runs before it refuses more.
     max_commands: int | None
     #: Commands that may wait in its queue.
     max_queue: int | None
+    #: Memory of everything that it runs: bytes, or `512M`.
+    memory: int | str | None
+    #: Files that each process may have open.
+    open_files: int | None
+    #: Processes and threads that it may have at once.
+    pids: int | None
 
 
 class UntilParam(TypedDict, total=False):

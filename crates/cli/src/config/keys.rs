@@ -51,6 +51,7 @@ keys! {
     SessionTtl, "TRL_SESSION_TTL_SEC", Some("session_ttl_sec"), Inside, "sessions older than this end; 0 is never; default 86400";
     MinFreeMemory, "TRL_MIN_FREE_MEMORY", Some("min_free_memory"), Inside, "no new session while less memory than this is free; 0 is never; default 32 MiB";
     ExitIdle, "TRL_EXIT_IDLE_SEC", Some("exit_idle_sec"), Inside, "the daemon ends when for this long it had no session, no client and no live agent; 0 is never; default 0";
+    Isolation, "TRL_ISOLATION", Some("isolation"), Outside, "what sessions are kept from unless they say otherwise: `none`, `workspace`, `strict`, or an object as `session.create` takes it; default `none`";
     KeepSessions, "TRL_KEEP_SESSIONS", Some("keep_sessions"), Inside, "leave the sessions to the next daemon when this one is told to end; default no";
     ContainerEngine, "TRL_CONTAINER_ENGINE", Some("container_engine"), Outside, "container engine for sessions in containers: `docker`, `podman`, `nerdctl` or the path of one; default the first that is installed";
     HostProgram, "TRL_HOST_PROGRAM", Some("host_program"), Outside, "statically linked host program for containers and other machines; default `trl-host-ARCH` beside `trl`";

@@ -17,7 +17,7 @@ pub(crate) use dot_env::EnvFile;
 pub(crate) use keys::{Key, NOT_SETTINGS};
 pub(crate) use layers::{Ambient, Flags, Layers, Origin};
 pub(crate) use resolve::{DEFAULT_LOG, HttpSettings, LogFormat, Settings, resolve};
-pub(crate) use value::{bytes as parse_bytes, seconds as parse_seconds};
+pub(crate) use value::{bytes as parse_bytes, isolation as parse_isolation, seconds as parse_seconds};
 
 use std::path::PathBuf;
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use trl_gateway::TlsFiles;
 use trl_mail::relay::broker::{BrokerConfig, Credentials, Tls};
+use trl_protocol::isolation::Isolation;
 use trl_protocol::limits;
 use trl_runtime::NamedRuntime;
 
@@ -36,6 +37,7 @@ pub(crate) struct Settings {
     pub(crate) session_ttl_s: f64,
     pub(crate) min_free_memory: u64,
     pub(crate) exit_idle_s: f64,
+    pub(crate) isolation: Option<Isolation>,
     pub(crate) keep_sessions: bool,
     pub(crate) runtimes: Vec<NamedRuntime>,
     pub(crate) container_engine: Option<String>,
@@ -117,6 +119,13 @@ pub(crate) fn resolve(layers: &Layers, ambient: &Ambient) -> Result<Settings, Co
         session_ttl_s: seconds(Key::SessionTtl, limits::DEFAULT_SESSION_TTL_S)?,
         min_free_memory: bytes(Key::MinFreeMemory, limits::DEFAULT_MIN_FREE_MEMORY)?,
         exit_idle_s: seconds(Key::ExitIdle, 0.0)?,
+        isolation: read(
+            layers,
+            Key::Isolation,
+            |text| value::isolation(text).map(Some),
+            value::ISOLATION,
+            None,
+        )?,
         keep_sessions: read(layers, Key::KeepSessions, value::yes_no, value::YES_NO, false)?,
         runtimes: layers.runtimes.clone(),
         container_engine: layers.get(Key::ContainerEngine).map(|said| said.text.clone()),

@@ -1,9 +1,11 @@
 //! Settings as people write them: numbers with or without a unit, yes and no.
 
+use trl_protocol::isolation::Isolation;
 use trl_protocol::limits::MAX_SECONDS;
 
 pub(crate) const SECONDS: &str = "a number of seconds (`90`, `1.5`, `10m`, `2h`; 0 for none)";
 pub(crate) const BYTES: &str = "a number of bytes (`65536`, `512k`, `64M`, `1G`)";
+pub(crate) const ISOLATION: &str = "`none`, `workspace`, `strict`, or an object with `profile`";
 pub(crate) const YES_NO: &str = "one of 1, 0, true, false, yes, no, on, off";
 pub(crate) const COUNT: &str = "a whole number of at least 1";
 pub(crate) const ADDRESS: &str =
@@ -53,6 +55,15 @@ pub(crate) fn yes_no(text: &str) -> Option<bool> {
         "1" | "true" | "yes" | "on" => Some(true),
         "0" | "false" | "no" | "off" => Some(false),
         _ => None,
+    }
+}
+
+/// One word, or JSON as `session.create` takes it.
+pub(crate) fn isolation(text: &str) -> Option<Isolation> {
+    let text = text.trim();
+    match text.starts_with('{') {
+        true => serde_json::from_str(text).ok(),
+        false => serde_json::from_value(serde_json::Value::from(text)).ok().map(Isolation::of),
     }
 }
 

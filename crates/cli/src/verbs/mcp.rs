@@ -36,7 +36,7 @@ impl Args {
         trl_mcp::Settings {
             profile: self.tools.clone().unwrap_or_else(|| context.settings.mcp_tools.clone()),
             structured: self.structured || context.settings.mcp_structured,
-            birth: target::creation(None, None),
+            birth: target::creation(None, &target::Making::default()),
             agent: self.agent.clone().or_else(|| identity::told(identity::AGENT)),
             harness_session_id: harness::session_id(),
             harness: harness::name().map(str::to_owned),

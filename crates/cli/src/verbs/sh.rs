@@ -79,7 +79,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<u8> {
 
 async fn enter(args: &Args, context: &Context) -> Result<(Arc<Client>, Place)> {
     let client = context.client().await?;
-    let session = target::find_or_create(&client, &args.session, args.shell.as_deref()).await?.id;
+    let making = target::Making { shell: args.shell.clone(), ..target::Making::default() };
+    let session = target::find_or_create(&client, &args.session, &making).await?.id;
     target::refuse_own_session(session)?;
     let info =
         client.call::<methods::SessionInfo>(&SessionParams { session_id: session.to_string() }).await?;

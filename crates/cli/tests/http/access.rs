@@ -51,7 +51,11 @@ fn a_fault_has_the_status_of_its_code() {
             (r#"{"id":1,"method":"exec.run","params":{}}"#, 400, "INVALID_PARAMS"),
             (r#"{"id":1,"method":"session.info","params":{"session_id":"none"}}"#, 404, "SESSION_NOT_FOUND"),
             (r#"{"id":1,"method":"session.create","params":{"name":"web"}}"#, 400, "INVALID_PARAMS"),
-            (r#"{"id":1,"method":"session.create","params":{"isolation":{}}}"#, 422, "ISOLATION_UNAVAILABLE"),
+            (
+                r#"{"id":1,"method":"session.create","params":{"isolation":{"profile":"strict","net":{"allow":["a.example"]}}}}"#,
+                422,
+                "ISOLATION_UNAVAILABLE",
+            ),
         ],
         |(body, status, code)| {
             let answer = http.ask("POST", "/", &[], body.as_bytes());

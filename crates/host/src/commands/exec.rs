@@ -10,6 +10,7 @@ use trl_protocol::ids::{ExecId, SessionId};
 use trl_protocol::wire::RunSpec;
 
 use crate::awaited::Awaited;
+use crate::cage::Visible;
 use crate::driver::{Step, Stop, Why};
 use crate::shell::MemFile;
 use crate::shell::messages::MessageFilter;
@@ -37,6 +38,8 @@ pub(crate) struct Exec {
     pub(crate) input: Input,
     /// The text, while the shell may read it.
     pub(crate) text: Option<MemFile>,
+    /// What it can open by path, while it runs.
+    pub(crate) shown: Vec<Visible>,
     pub(crate) requester: Option<Requester>,
     /// Who sent the same command again.
     pub(crate) repeated: Vec<Requester>,

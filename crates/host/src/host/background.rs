@@ -1,15 +1,18 @@
 //! Background commands: processes of their own that start with the session's directory, variables
 //! and functions, and change nothing of it.
 
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use trl_confine::linux::init::StreamFrom;
 use trl_protocol::fault::Fault;
 
 use super::Host;
+use crate::cage::Cage;
 use crate::commands::{Input, Output};
 use crate::shell::quote::single;
-use crate::shell::{MemFile, become_session_leader, default_signals, text};
+use crate::shell::{MemFile, become_session_leader, default_signals, open_terminal, text};
 use crate::terminal;
 
 /// The kernel takes no argument of more than 128 KiB; a longer text is read from a file.
@@ -46,14 +49,13 @@ impl Host {
         for write in [&stdout_write, &stderr_write] {
             rustix::io::ioctl_fionbio(write, false)?;
         }
-        let own = terminal::enter_own(exec, self.shell.as_ref())?;
         let stdin = match &mut exec.input {
-            Input::Empty | Input::Closed => Stdio::null(),
+            Input::Empty | Input::Closed => None,
             Input::Whole(file) => {
                 rustix::fs::seek(&*file, rustix::fs::SeekFrom::Start(0))?;
-                Stdio::from(file.try_clone()?)
+                Some(file.try_clone()?)
             }
-            Input::Open { read, .. } => read.take().map_or_else(Stdio::null, Stdio::from),
+            Input::Open { read, .. } => read.take(),
         };
         let dir = text::os(exec.spec.working_dir.as_deref().unwrap_or(self.state.cwd()));
         // Not as arguments: anyone could read these, and values may be secrets.
@@ -66,44 +68,108 @@ impl Host {
             prelude.push_str(&command);
         }
         let prelude = MemFile::script(&prelude)?;
-        let text = format!(". {}\n{}", prelude.path(), if as_argument { &command } else { "" });
+        let shown = self.cage.show_one(&prelude)?;
+        let text = format!(". {}\n{}", shown.path(), if as_argument { &command } else { "" });
         let mut command = Command::new(&self.spec.shell_path);
         command
-            .arg0(self.spec.shell.rsplit('/').next().unwrap_or_default())
             .args(dialect.background_arguments())
             .arg(text::os(&text))
             .env_clear()
-            .envs(&self.spec.env)
+            .envs(self.cage.environment(&self.spec))
             .env("PWD", &dir)
-            .current_dir(&dir)
-            .stdin(stdin)
-            .stdout(Stdio::from(stdout_write))
-            .stderr(Stdio::from(stderr_write));
+            .current_dir(&dir);
+        let streams = Streams {
+            stdin,
+            stdout: stdout_write,
+            stderr: stderr_write,
+            on_terminal: exec.tty.is_some(),
+            merge: exec.spec.merge_stderr,
+        };
+        let arg0 = self.spec.shell.rsplit('/').next().unwrap_or_default();
+        let (pid, master) = match self.cage.is_closed() {
+            true => start_inside(&mut self.cage, &command, arg0, &streams)?,
+            false => start_here(&self.cage, command, arg0, streams)?,
+        };
         let mut reads = [Some(stdout), Some(stderr)];
-        if let Some((master, slave)) = own {
-            command.stdin(slave.try_clone()?).stdout(slave.try_clone()?);
+        if let Some(master) = master {
+            terminal::own(exec, self.shell.as_ref(), &master)?;
             reads[0] = Some(master);
-            if exec.spec.merge_stderr {
-                command.stderr(slave);
-                reads[1] = None;
-            }
+            reads[1].take_if(|_| exec.spec.merge_stderr);
         }
-        let on_terminal = exec.tty.is_some();
-        // SAFETY: only async-signal-safe system calls between fork and exec.
-        unsafe {
-            command.pre_exec(move || {
-                if on_terminal {
-                    return become_session_leader();
-                }
-                rustix::process::setsid()?;
-                default_signals();
-                Ok(())
-            });
-        }
-        let child = command.spawn()?;
         exec.outputs = reads.map(|read| read.map(|read| Output { read, hold: None, enlarged: false }));
         // The prelude is read while the text runs; it lives as long as the command.
         exec.text = Some(prelude);
-        Ok(child.id() as i32)
+        exec.shown = vec![shown];
+        Ok(pid)
     }
+}
+
+/// What a background command is connected to.
+struct Streams {
+    stdin: Option<OwnedFd>,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+    /// A terminal of its own in the place of stdin and stdout, and of stderr if that is merged.
+    on_terminal: bool,
+    merge: bool,
+}
+
+/// Its pid, and the end to read of its terminal if it has one.
+fn start_here(
+    cage: &Cage,
+    mut command: Command,
+    arg0: &str,
+    streams: Streams,
+) -> std::io::Result<(i32, Option<OwnedFd>)> {
+    let Streams { stdin, stdout, stderr, on_terminal, merge } = streams;
+    command.arg0(arg0).stdin(stdin.map_or_else(Stdio::null, Stdio::from)).stdout(stdout).stderr(stderr);
+    let mut master = None;
+    if on_terminal {
+        let (ours, slave) = open_terminal()?;
+        command.stdin(slave.try_clone()?).stdout(slave.try_clone()?);
+        if merge {
+            command.stderr(slave);
+        }
+        master = Some(ours);
+    }
+    let mut confine = cage.before_exec();
+    // SAFETY: only async-signal-safe system calls between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            if on_terminal {
+                become_session_leader()?;
+            } else {
+                rustix::process::setsid()?;
+                default_signals();
+            }
+            confine()
+        });
+    }
+    Ok((command.spawn()?.id() as i32, master))
+}
+
+fn start_inside(
+    cage: &mut Cage,
+    command: &Command,
+    arg0: &str,
+    streams: &Streams,
+) -> std::io::Result<(i32, Option<OwnedFd>)> {
+    let Streams { stdin, stdout, stderr, on_terminal, merge } = streams;
+    let sources = [
+        (stdin.as_ref(), *on_terminal),
+        (Some(stdout), *on_terminal),
+        (Some(stderr), *on_terminal && *merge),
+    ];
+    let from = sources.map(|source| match source {
+        (_, true) => StreamFrom::Terminal,
+        (Some(_), false) => StreamFrom::Given,
+        (None, false) => StreamFrom::Null,
+    });
+    let given: Vec<BorrowedFd<'_>> = sources
+        .iter()
+        .filter(|(_, terminal)| !terminal)
+        .filter_map(|(fd, _)| Some(fd.as_ref()?.as_fd()))
+        .collect();
+    let spawned = cage.spawn(command, arg0, from, &given)?;
+    Ok((spawned.pid, spawned.terminal))
 }

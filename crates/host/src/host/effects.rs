@@ -90,8 +90,9 @@ impl Host {
         let (Ok(held), Some(shell)) = (MemFile::script(script), &mut self.shell) else {
             return Some(Event::LineFailed);
         };
-        let line = shell.dialect.restore_line(&held.path());
-        shell.script = Some(held);
+        let Ok(shown) = self.cage.show_one(&held) else { return Some(Event::LineFailed) };
+        let line = shell.dialect.restore_line(shown.path());
+        shell.script = Some((held, shown));
         self.say(&line);
         None
     }

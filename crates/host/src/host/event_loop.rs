@@ -27,6 +27,8 @@ enum Source {
     Input(u64),
     /// A child that does something with a file has something to say.
     File(u64),
+    /// Something has ended in the cage.
+    Cage,
     /// A process of a session that is ending has ended.
     Doomed,
     /// A process of a stopped command has ended.
@@ -37,6 +39,7 @@ impl Host {
     pub(crate) fn run(mut self) -> io::Result<()> {
         while !self.shutdown.is_over() {
             self.kernel.spare.tidy();
+            self.cage.tidy();
             let next = self.next_deadline();
             self.kernel.timer.arm(next)?;
             for (source, ready) in self.wait()? {
@@ -85,6 +88,9 @@ impl Host {
         }
         for (number, socket) in self.files.sockets() {
             add(Source::File(number), socket, PollFlags::IN);
+        }
+        if let Some(news) = self.cage.news() {
+            add(Source::Cage, news, PollFlags::IN);
         }
         if let Some(awaited) = self.shutdown.awaited() {
             add(Source::Doomed, awaited.as_fd(), PollFlags::IN);
@@ -149,6 +155,7 @@ impl Host {
             Source::Output(number, stream) => self.on_output(number, stream),
             Source::Input(number) => self.feed(number),
             Source::File(number) => self.on_file_worker(number),
+            Source::Cage => self.reap_inside(),
             Source::Doomed => self.continue_wind_down(),
             Source::Straggler => self.on_straggler_gone(),
         }

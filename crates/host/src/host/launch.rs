@@ -1,6 +1,7 @@
 //! From a queued command to a running one.
 
 use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use trl_protocol::fault::Fault;
@@ -9,11 +10,12 @@ use trl_protocol::wire::RunSpec;
 
 use super::Host;
 use crate::activity::timestamp;
+use crate::cage::Visible;
 use crate::commands::{Background, Input, Output, Requester};
 use crate::driver::{Event, Launched, Next};
 use crate::shell::dialect::Launch;
 use crate::shell::messages::{MessageFilter, Wording};
-use crate::shell::{path_of, plain, text};
+use crate::shell::{plain, text};
 use crate::terminal;
 
 impl Host {
@@ -98,35 +100,36 @@ impl Host {
         let (stdout, stdout_write) = spare.pipe()?;
         let (stderr, stderr_write) = spare.pipe()?;
         let held = spare.text(format!("{}\n", exec.spec.command).as_bytes())?;
-        let stdin = match &exec.input {
-            Input::Empty | Input::Closed => "/dev/null".to_owned(),
-            Input::Whole(file) => path_of(file),
-            Input::Open { read: Some(read), .. } => path_of(read),
-            Input::Open { read: None, .. } => "/dev/null".to_owned(),
+        terminal::enter(exec, shell)?;
+        let terminal = exec.terminal_end();
+        let input = match (terminal, &exec.input) {
+            (Some(terminal), _) => Some(terminal),
+            (None, Input::Whole(file)) => Some(file.as_fd()),
+            (None, Input::Open { read, .. }) => read.as_ref().map(OwnedFd::as_fd),
+            (None, Input::Empty | Input::Closed) => None,
         };
-        let [mut stdin, mut stdout_path, mut stderr_path] =
-            [stdin, path_of(&stdout_write), path_of(&stderr_write)];
-        let terminal = terminal::enter(exec, shell)?;
-        if let Some(terminal) = &terminal {
-            stdin.clone_from(terminal);
-            stdout_path.clone_from(terminal);
-            if exec.spec.merge_stderr {
-                stderr_path.clone_from(terminal);
-            }
-        }
+        let streams = match terminal {
+            Some(terminal) if exec.spec.merge_stderr => [terminal, terminal],
+            Some(terminal) => [terminal, stderr_write.as_fd()],
+            None => [stdout_write.as_fd(), stderr_write.as_fd()],
+        };
+        let fds: Vec<BorrowedFd<'_>> = [held.as_fd()].into_iter().chain(streams).chain(input).collect();
+        let shown = self.cage.show(&fds)?;
+        let path = |index: usize| shown.get(index).map_or("/dev/null", Visible::path);
+        let on_terminal = terminal.is_some();
         let line = shell.dialect.run_line(&Launch {
             text: &text::of(exec.spec.command.as_bytes()),
-            text_path: &held.path(),
-            stdin: &stdin,
-            stdout: &stdout_path,
-            stderr: &stderr_path,
+            text_path: path(0),
+            stdin: path(3),
+            stdout: path(1),
+            stderr: path(2),
             env: &exec.spec.env,
             cwd: exec.spec.working_dir.as_deref(),
             state: self.state.snapshot(),
         });
         exec.outputs = [(stdout, stdout_write), (stderr, stderr_write)]
             .map(|(read, hold)| Some(Output { read, hold: Some(hold), enlarged: false }));
-        if terminal.is_some() {
+        if on_terminal {
             self.terminal.give_to(number);
             exec.outputs[0] = None;
             exec.outputs[1].take_if(|_| exec.spec.merge_stderr);
@@ -137,9 +140,10 @@ impl Host {
             // A function that starts jobs may be called by any name where functions cannot be listed.
             shell.has_started_jobs |= starts_jobs && wording == Wording::Dash;
             let notices = !exec.spec.tty && (shell.may_have_jobs || shell.has_started_jobs || starts_jobs);
-            Box::new(MessageFilter::new(wording, &self.spec.shell, &held.path(), notices))
+            Box::new(MessageFilter::new(wording, &self.spec.shell, path(0), notices))
         });
         exec.text = Some(held);
+        exec.shown = shown;
         if exec.had_to_wait {
             // On disk before the shell has the line: a command that may have run is never taken for
             // one that has not.
@@ -165,6 +169,7 @@ impl Host {
         let until = Instant::now() + crate::driver::LINE_TIMEOUT * 2;
         if let Some(exec) = self.commands.get_mut(number) {
             exec.outputs = [None, None];
+            exec.shown.clear();
         }
         self.commands.requeue(number, until);
     }

@@ -40,6 +40,7 @@ use trl_protocol::wire::{FromHost, HOST_PROTOCOL, SessionSpec, ToHost};
 use trl_sys::trust;
 
 use crate::activity::Activity;
+use crate::cage::Cage;
 use crate::commands::{Commands, Requester};
 use crate::driver::{Driver, Effects, Event, Traits};
 use crate::files::FileWorkers;
@@ -72,6 +73,7 @@ pub(crate) struct Host {
     shutdown: Shutdown,
     files: FileWorkers<Requester>,
     kernel: Kernel,
+    cage: Cage,
 }
 
 /// What the event loop has of the kernel, beyond the shell and the connections.
@@ -134,8 +136,8 @@ impl Host {
                 host.save_session();
                 Ok(host)
             }
-            Err(error) => {
-                let fault = Fault::refused_by_system("the session could not be started", &error);
+            Err(refused) => {
+                let (fault, error) = refused.into_parts();
                 link.send(&FromHost::Fault { req: 0, fault });
                 link.flush_waiting();
                 Err(error)
@@ -143,17 +145,18 @@ impl Host {
         }
     }
 
-    fn start(spec: SessionSpec) -> io::Result<Host> {
+    fn start(spec: SessionSpec) -> Result<Host, Refused> {
         if let Some(most) = spec.open_files {
             restrict_open_files(most);
         }
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let caps = Caps::of(spec.limits.journal_bytes.unwrap_or(limits::DEFAULT_JOURNAL_BYTES));
         let past = Past::of(&spec, caps)?;
-        let (dir, _) = existing_dir(&past.cwd, &spec.env);
         // The handler for SIGCHLD is there before the first child.
         let kernel = Kernel::new(&spec.socket)?;
-        let shell = Shell::spawn(&spec, &dir)?;
+        let mut cage = Cage::enter(&spec).map_err(Refused::Isolation)?;
+        let (dir, _) = existing_dir(&past.cwd, &spec.env, &cage);
+        let shell = Shell::spawn(&spec, &dir, &mut cage)?;
         let traits =
             Traits { reads_startup_files: spec.rc, may_run_nothing: shell.dialect.may_run_nothing() };
         Ok(Host {
@@ -169,6 +172,7 @@ impl Host {
             shutdown: Shutdown::default(),
             files: FileWorkers::default(),
             kernel,
+            cage,
             spec,
         })
     }
@@ -278,6 +282,37 @@ impl Host {
             unresponsive: false,
             runtime: None,
             damage: None,
+            confinement: self.cage.described(&self.spec.limits),
+        }
+    }
+}
+
+/// Why a session could not be started.
+#[derive(Debug)]
+enum Refused {
+    System(io::Error),
+    Isolation(Fault),
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Refused {
+        Refused::System(error)
+    }
+}
+
+impl From<rustix::io::Errno> for Refused {
+    fn from(error: rustix::io::Errno) -> Refused {
+        Refused::System(error.into())
+    }
+}
+
+impl Refused {
+    fn into_parts(self) -> (Fault, io::Error) {
+        match self {
+            Refused::System(error) => {
+                (Fault::refused_by_system("the session could not be started", &error), error)
+            }
+            Refused::Isolation(fault) => (fault, io::ErrorKind::Unsupported.into()),
         }
     }
 }

@@ -27,6 +27,7 @@ impl Host {
         let Some(exec) = self.commands.get_mut(number) else { return };
         exec.next_look = None;
         exec.input = Input::Closed;
+        exec.shown.clear();
         if let Some(text) = exec.text.take() {
             self.kernel.spare.put_away(text.into_fd());
         }

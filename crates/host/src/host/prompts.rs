@@ -5,7 +5,7 @@ use trl_protocol::exec::Stream;
 use super::Host;
 use crate::driver::{Event, OwnLine, Prompt, Status};
 use crate::shell::prompt::{self, Report};
-use crate::shell::{MemFile, cwd_of};
+use crate::shell::{MemFile, cwd_of, path_of};
 
 /// What bash reports for a text that cannot be parsed.
 const SYNTAX_ERROR: i32 = 2;
@@ -72,7 +72,7 @@ impl Host {
     /// Whether the engine's own line could not run; then nothing of the user's text has.
     fn is_engine_failure(&self, noise: &str) -> bool {
         let Some(shell) = &self.shell else { return false };
-        let own = format!("/proc/{}/fd/", std::process::id());
+        let own = self.cage.shown_below();
         let name = format!("{}: ", self.spec.shell.rsplit('/').next().unwrap_or_default());
         let mut complaints = noise.lines().filter(|line| line.starts_with(&name));
         complaints.any(|line| line.contains(&own) || shell.dialect.is_own_failure(line))
@@ -122,7 +122,7 @@ impl Host {
         let mut command = Command::new(&self.spec.shell_path);
         command
             .args(if extglob { &["-O", "extglob", "-n"][..] } else { &["-n"] })
-            .arg(held.path())
+            .arg(path_of(&held))
             .env_clear();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.status().is_ok_and(|status| status.code() == Some(2))

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use rustix::process::{Signal, WaitOptions, WaitStatus};
 use trl_protocol::fault::{Code, Fault};
 use trl_protocol::wire::FromHost;
 
 use super::Host;
 use super::outcome::End;
-use crate::commands::Requester;
+use crate::cage::Cage;
+use crate::commands::{Exec, Requester};
 use crate::driver::{Event, Exit};
 use crate::revival::without;
 use crate::shell::{Shell, text};
@@ -26,8 +27,8 @@ impl Host {
 
     /// Starts a new shell, to be given the last known state.
     pub(super) fn spawn_shell(&mut self) -> Event {
-        let (dir, lost_dir) = existing_dir(self.state.cwd(), &self.spec.env);
-        let shell = match Shell::spawn(&self.spec, &dir) {
+        let (dir, lost_dir) = existing_dir(self.state.cwd(), &self.spec.env, &self.cage);
+        let shell = match Shell::spawn(&self.spec, &dir, &mut self.cage) {
             Ok(shell) => shell,
             Err(error) => {
                 for number in self.commands.take_queue() {
@@ -78,19 +79,35 @@ impl Host {
     /// Collects the dead: the shell, background commands, orphans.
     pub(super) fn reap(&mut self) {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
-            if self.shell.as_ref().is_some_and(|shell| shell.pid == pid) {
-                self.drain_terminal();
-                self.shell = None;
-                self.drive(Event::ShellEnded(exit(status)));
-            } else {
-                self.on_child_ended(pid, exit(status));
+            self.on_child_ended(pid.as_raw_nonzero().get(), exit(status));
+        }
+        self.continue_wind_down();
+    }
+
+    /// Hears of the dead in the cage, whom pid 1 inside has collected.
+    pub(super) fn reap_inside(&mut self) {
+        let (ended, is_gone) = self.cage.ended();
+        for (pid, exit) in ended {
+            self.on_child_ended(pid, exit);
+        }
+        if is_gone {
+            // With pid 1, the kernel has ended all the others.
+            let background = |exec: &Exec| Some(exec.running()?.background.as_ref()?.pid);
+            let pids: Vec<i32> = self.commands.active().filter_map(background).collect();
+            for pid in self.shell.as_ref().map(Shell::raw_pid).into_iter().chain(pids) {
+                self.on_child_ended(pid, Exit::Signal(libc::SIGKILL));
             }
         }
         self.continue_wind_down();
     }
 
-    fn on_child_ended(&mut self, pid: Pid, exit: Exit) {
-        let pid = pid.as_raw_nonzero().get();
+    fn on_child_ended(&mut self, pid: i32, exit: Exit) {
+        if self.shell.as_ref().is_some_and(|shell| shell.raw_pid() == pid) {
+            self.drain_terminal();
+            self.shell = None;
+            self.drive(Event::ShellEnded(exit));
+            return;
+        }
         let ended = self.commands.active().find_map(|exec| {
             let background = exec.running()?.background.as_ref()?;
             (background.pid == pid).then(|| (exec.number, background.why_stopped()))
@@ -109,10 +126,15 @@ fn exit(status: WaitStatus) -> Exit {
     }
 }
 
-/// The directory, or the nearest one that exists, and the one that is gone.
-pub(super) fn existing_dir(dir: &str, env: &BTreeMap<String, String>) -> (String, Option<String>) {
+/// The directory, or the nearest one that exists, and the one that is gone. What exists in a cage is
+/// found out by pid 1 inside.
+pub(super) fn existing_dir(
+    dir: &str,
+    env: &BTreeMap<String, String>,
+    cage: &Cage,
+) -> (String, Option<String>) {
     let exists = |dir: &str| std::fs::metadata(text::os(dir)).is_ok_and(|meta| meta.is_dir());
-    if exists(dir) {
+    if cage.is_closed() || exists(dir) {
         return (dir.to_owned(), None);
     }
     let home = env.get("HOME").filter(|home| exists(home)).cloned();

@@ -142,6 +142,7 @@ impl Host {
                 tty,
                 input: open_input(&run.stdin)?,
                 text: None,
+                shown: Vec::new(),
                 requester: Some(requester),
                 repeated: Vec::new(),
                 notes: Vec::new(),

@@ -1,11 +1,13 @@
 //! Between two commands: the shell puts back what held for one only and prints its state, which is
 //! kept for a new shell and a new host.
 
+use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use trl_journal::{SessionFile, Since};
 
 use super::Host;
+use crate::cage::Visible;
 use crate::driver::{AskState, Attempt, Event, Purpose, StateRead};
 use crate::revival::SavedState;
 use crate::shell::dialect::Settle;
@@ -46,10 +48,16 @@ impl Host {
         let (Ok(script), Ok(dump)) = (MemFile::script(&script), MemFile::new(b"")) else {
             return Some(Event::LineFailed);
         };
+        let Ok(shown) = self.cage.show(&[script.as_fd(), dump.as_fd()]) else {
+            return Some(Event::LineFailed);
+        };
+        let Ok([script_shown, printed_to]): Result<[Visible; 2], _> = shown.try_into() else {
+            return Some(Event::LineFailed);
+        };
         let mute = !may_write(shell.pid);
-        let printed_to = if mute { "/dev/null".to_owned() } else { dump.path() };
-        let line = shell.dialect.settle_line(&script.path(), &printed_to, false);
-        shell.state_print = Some(StatePrint { script, dump, mute });
+        let to = if mute { "/dev/null" } else { printed_to.path() };
+        let line = shell.dialect.settle_line(script_shown.path(), to, false);
+        shell.state_print = Some(StatePrint { text: script, script: script_shown, dump, printed_to, mute });
         self.say(&line);
         is_large.then_some(Event::StateIsLarge)
     }
@@ -57,7 +65,7 @@ impl Host {
     pub(super) fn ask_state_again(&mut self, attempt: Attempt, uncover: bool) {
         let Some(shell) = &self.shell else { return };
         let Some(print) = &shell.state_print else { return };
-        let line = shell.dialect.settle_line(&print.script.path(), &print.dump.path(), uncover);
+        let line = shell.dialect.settle_line(print.script.path(), print.printed_to.path(), uncover);
         self.attempt(attempt, &line);
     }
 

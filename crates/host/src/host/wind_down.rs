@@ -45,10 +45,17 @@ impl Host {
         self.release_awaiting_state();
     }
 
+    /// Everything below the host but the cage itself, which goes when nothing is left in it.
+    fn descendants(&self) -> Vec<tree::Process> {
+        let mut all = tree::descendants(std::process::id() as i32);
+        all.retain(|process| !self.cage.is_own(process.pid));
+        all
+    }
+
     /// TERM to all but the shell, which is stopped.
     fn terminate_everything(&self) {
         let shell = self.shell_pid();
-        for process in tree::descendants(std::process::id() as i32) {
+        for process in self.descendants() {
             if Some(process.pid as u32) == shell {
                 tree::signal(&process, Signal::STOP);
             } else {
@@ -61,6 +68,7 @@ impl Host {
     /// The grace period is over.
     pub(super) fn kill_everything(&mut self) {
         let begun = Instant::now();
+        self.cage.kill();
         tree::kill_all(std::process::id() as i32);
         let now = Instant::now();
         if self.shutdown.mark_killed(now, now - begun) {
@@ -75,7 +83,7 @@ impl Host {
             return;
         }
         let shell = self.shell_pid();
-        let alive = tree::descendants(std::process::id() as i32).into_iter().filter(|p| !p.zombie);
+        let alive = self.descendants().into_iter().filter(|process| !process.zombie);
         let (shells, others): (Vec<_>, Vec<_>) = alive.partition(|process| Some(process.pid as u32) == shell);
         let (count, only_shell) = (shells.len() + others.len(), others.is_empty());
         // Without a descriptor for it, the next look is when the next step is due.
@@ -90,6 +98,7 @@ impl Host {
             }
             Next::Goodbye => {
                 self.drive(Event::AllGone);
+                self.cage.close();
                 self.say_goodbye();
             }
         }

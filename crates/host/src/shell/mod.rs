@@ -20,17 +20,19 @@ mod zsh;
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
+use trl_confine::linux::init::StreamFrom;
 use trl_protocol::wire::SessionSpec;
 
+use crate::cage::{Cage, Visible};
 use crate::strays::Seen;
 use control::Control;
 use dialect::Dialect;
@@ -57,7 +59,7 @@ pub struct Shell {
     /// The state that it prints now.
     pub(crate) state_print: Option<StatePrint>,
     /// The script that it reads now.
-    pub(crate) script: Option<MemFile>,
+    pub(crate) script: Option<(MemFile, Visible)>,
     /// After a command was stopped: what was below the shell before. Anything else is a stray.
     pub(crate) stray_watch: Option<Seen>,
 }
@@ -65,39 +67,53 @@ pub struct Shell {
 /// A script that prints the shell's state, and where it prints to.
 #[derive(Debug)]
 pub(crate) struct StatePrint {
-    pub(crate) script: MemFile,
+    /// Kept while the shell may read it.
+    #[expect(dead_code, reason = "its descriptor is what the shell reads")]
+    pub(crate) text: MemFile,
+    pub(crate) script: Visible,
     pub(crate) dump: MemFile,
+    pub(crate) printed_to: Visible,
     /// The shell may not write files of that size (`ulimit -f`): it would die of trying.
     pub(crate) mute: bool,
 }
 
 impl Shell {
-    pub fn spawn(spec: &SessionSpec, dir: &str) -> io::Result<Shell> {
+    pub fn spawn(spec: &SessionSpec, dir: &str, cage: &mut Cage) -> io::Result<Shell> {
         let dialect = dialect::of(spec.dialect);
-        let (terminal, slave) = open_terminal()?;
         let (control, stdin) = Control::new()?;
         let (status, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&status, true)?;
-        rustix::io::ioctl_fionbio(&terminal, true)?;
 
         let mut command = Command::new(&spec.shell_path);
         command
-            .arg0(spec.shell.rsplit('/').next().unwrap_or(&spec.shell))
             .args(dialect.arguments(spec.rc))
             .env_clear()
-            .envs(&spec.env)
+            .envs(cage.environment(spec))
             .env("PWD", text::os(dir))
-            .current_dir(text::os(dir))
-            .stdin(Stdio::from(stdin))
-            .stdout(Stdio::from(slave))
-            .stderr(Stdio::from(stderr));
+            .current_dir(text::os(dir));
         for (name, value) in dialect.start_env() {
             command.env(name, value);
         }
-        // SAFETY: only async-signal-safe system calls between fork and exec.
-        unsafe { command.pre_exec(become_session_leader) };
-        let child = command.spawn()?;
-        let pid = Pid::from_child(&child);
+        let arg0 = spec.shell.rsplit('/').next().unwrap_or(&spec.shell);
+        let (pid, terminal) = if cage.is_closed() {
+            let streams = [StreamFrom::Given, StreamFrom::Terminal, StreamFrom::Given];
+            let spawned = cage.spawn(&command, arg0, streams, &[stdin.as_fd(), stderr.as_fd()])?;
+            let pid = Pid::from_raw(spawned.pid).ok_or(io::ErrorKind::NotFound)?;
+            (pid, spawned.terminal.ok_or(io::ErrorKind::NotFound)?)
+        } else {
+            let (terminal, slave) = open_terminal()?;
+            command.arg0(arg0).stdin(stdin).stdout(slave).stderr(stderr);
+            let mut confine = cage.before_exec();
+            // SAFETY: only async-signal-safe system calls between fork and exec.
+            unsafe {
+                command.pre_exec(move || {
+                    become_session_leader()?;
+                    confine()
+                });
+            }
+            (Pid::from_child(&command.spawn()?), terminal)
+        };
+        rustix::io::ioctl_fionbio(&terminal, true)?;
         let mut shell = Shell {
             pid,
             dialect,
@@ -127,10 +143,11 @@ impl Shell {
         &self.nonce
     }
 
-    /// Another descriptor of the end that programs have of the terminal.
+    /// Another descriptor of the end that programs have of the terminal. Its name may be one of
+    /// another mount namespace, so it is asked for by its other end.
     pub fn open_program_end(&self) -> io::Result<OwnedFd> {
-        let name: CString = rustix::pty::ptsname(&self.terminal, Vec::new())?;
-        Ok(rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?)
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        Ok(rustix::pty::ioctl_tiocgptpeer(&self.terminal, flags)?)
     }
 
     /// Takes in what the shell has written on its status channel.
@@ -240,10 +257,6 @@ impl MemFile {
         MemFile::new(&text::bytes(script))
     }
 
-    pub fn path(&self) -> String {
-        path_of(&self.fd)
-    }
-
     pub fn read(&self) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
         let mut buffer = [0; 16 * 1024];
@@ -257,6 +270,12 @@ impl MemFile {
 
     pub fn into_fd(self) -> OwnedFd {
         self.fd
+    }
+}
+
+impl AsFd for MemFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 

@@ -19,7 +19,7 @@ use rustix::termios::{OptionalActions, QueueSelector, Termios, Winsize};
 use trl_protocol::wire::{RunSpec, Stdin};
 
 use crate::commands::Exec;
-use crate::shell::{Shell, open_terminal, path_of};
+use crate::shell::Shell;
 pub(crate) use console::{Console, for_terminal};
 pub(crate) use emulator::{Emulator, View};
 pub(crate) use line::{KeyEffect, LONGEST as LONGEST_LINE};
@@ -189,30 +189,33 @@ impl Tty {
     }
 }
 
-/// The terminal's path for a command that starts in the shell; `None` if it wants none.
-pub(crate) fn enter(exec: &mut Exec, shell: &Shell) -> io::Result<Option<String>> {
-    let Some(tty) = &mut exec.tty else { return Ok(None) };
+/// Gives a command that starts in the shell its terminal, if it wants one.
+pub(crate) fn enter(exec: &mut Exec, shell: &Shell) -> io::Result<()> {
+    let Some(tty) = &mut exec.tty else { return Ok(()) };
     let program_end = shell.open_program_end()?;
-    let path = path_of(&program_end);
     tty.modes = rustix::termios::tcgetattr(&program_end).ok();
     tty.clear(rustix::termios::tcgetwinsize(&shell.terminal).unwrap_or(UNSIZED));
     tty.program_end = Some(program_end);
-    Ok(Some(path))
+    Ok(())
 }
 
-/// A terminal of its own for a background command: the host's end to read, the program's end.
-pub(crate) fn enter_own(exec: &mut Exec, shell: Option<&Shell>) -> io::Result<Option<(OwnedFd, OwnedFd)>> {
-    let Some(tty) = &mut exec.tty else { return Ok(None) };
+/// A background command has a terminal of its own, whose end to read this is.
+pub(crate) fn own(exec: &mut Exec, shell: Option<&Shell>, master: &OwnedFd) -> io::Result<()> {
+    let Some(tty) = &mut exec.tty else { return Ok(()) };
     let size = shell.and_then(|shell| rustix::termios::tcgetwinsize(&shell.terminal).ok()).unwrap_or(UNSIZED);
-    let (master, slave) = open_terminal()?;
-    rustix::io::ioctl_fionbio(&master, true)?;
-    rustix::termios::tcsetwinsize(&master, size)?;
+    rustix::io::ioctl_fionbio(master, true)?;
+    rustix::termios::tcsetwinsize(master, size)?;
     tty.clear(size);
     tty.own = Some(master.try_clone()?);
-    Ok(Some((master, slave)))
+    Ok(())
 }
 
 impl Exec {
+    /// The end of the shell's terminal that this command has.
+    pub(crate) fn terminal_end(&self) -> Option<BorrowedFd<'_>> {
+        self.tty.as_ref()?.program_end.as_ref().map(OwnedFd::as_fd)
+    }
+
     /// Remembers the last that was written to the terminal while this command has the shell.
     pub(crate) fn remember_terminal(&mut self, bytes: &[u8]) {
         self.terminal.extend_from_slice(bytes);

@@ -105,34 +105,25 @@ fn cgroup() -> Check {
     }
 }
 
+/// Found out by trying, as a session would.
 fn landlock() -> Check {
     const NAME: &str = "landlock";
-    let means = "Optional: sessions cannot be confined to parts of the file system.";
-    let remedy = "Boot a kernel of 5.13 or later with `landlock` in its list of security modules.";
-    match std::fs::read_to_string("/sys/kernel/security/lsm") {
-        Ok(modules) if modules.split(',').any(|module| module.trim() == "landlock") => {
-            Check::ok(NAME, "active")
-        }
-        Ok(_) => Check::warn(NAME, "not active", means, remedy),
-        Err(_) => Check::warn(NAME, "cannot be told: /sys/kernel/security is not there", means, remedy),
+    let means = "Optional: sessions cannot be isolated, and there are no automatic answers to mail.";
+    let remedy =
+        "Boot a kernel of 5.13 or later with `landlock` in its list of security modules, and with seccomp.";
+    match trl_confine::check() {
+        Ok(()) => Check::ok(NAME, "active, with seccomp"),
+        Err(why) => Check::warn(NAME, why, means, remedy),
     }
 }
 
+/// Found out by trying, as a session would.
 fn namespaces() -> Check {
     const NAME: &str = "user namespaces";
-    let means = "Optional: sessions cannot have a file system or network of their own without root.";
-    let off = [
-        ("/proc/sys/user/max_user_namespaces", 0),
-        ("/proc/sys/kernel/unprivileged_userns_clone", 0),
-        ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 1),
-    ];
-    let reason = off.iter().find(|(path, value)| number(path) == Some(*value));
-    if let Some((path, value)) = reason.filter(|_| !rustix::process::geteuid().is_root()) {
-        return Check::warn(NAME, format!("{path} is {value}"), means, "As root, change that with sysctl.");
-    }
-    if std::path::Path::new("/proc/self/ns/user").exists() {
-        Check::ok(NAME, "available")
-    } else {
-        Check::warn(NAME, "not in this kernel", means, "Boot a kernel with CONFIG_USER_NS.")
+    let means = "Optional: isolated sessions are refused, unless they accept less (`best_effort`).";
+    let (_, missing) = trl_confine::support();
+    match missing.into_iter().next() {
+        None => Check::ok(NAME, "available: sessions can be isolated (`workspace`, `strict`)"),
+        Some(missing) => Check::warn(NAME, missing.why, means, missing.remedy),
     }
 }

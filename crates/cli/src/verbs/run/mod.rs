@@ -14,11 +14,12 @@ use std::collections::BTreeMap;
 use trl_client::Client;
 use trl_protocol::exec::{Encoding, Outcome, RunParams, RunReply, StreamReply};
 use trl_protocol::ids::is_env_name;
+use trl_protocol::isolation::Isolation;
 use trl_protocol::limits::MAX_SECONDS;
-use trl_protocol::session::DestroyParams;
+use trl_protocol::session::{DestroyParams, SessionLimits};
 use trl_protocol::{Code, Fault, SessionId, methods};
 
-use crate::config::{parse_bytes, parse_seconds};
+use crate::config::{parse_bytes, parse_isolation, parse_seconds};
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::{human, output, quote, target};
@@ -56,6 +57,13 @@ pub(crate) struct Args {
     /// without -s it is one for that runtime
     #[arg(long, value_name = "RUNTIME")]
     on: Option<String>,
+    /// What a session that is made now is kept from: `none`, `workspace`, `strict`, or JSON with details
+    #[arg(long, value_name = "PROFILE", value_parser = isolation)]
+    isolation: Option<Isolation>,
+    /// Bound everything that a session that is made now starts: `memory=512M`, `pids=200`, `cpu=1.5`,
+    /// `open_files`, `file_size`, `cpu_time_s`, `disk`; may be given more than once
+    #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limit)]
+    limits: Vec<(String, serde_json::Value)>,
     /// A variable for this command only; may be given more than once
     #[arg(short, long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
@@ -94,6 +102,32 @@ pub(crate) struct Args {
     command: Vec<String>,
 }
 
+impl Args {
+    fn making(&self) -> target::Making {
+        let limits: serde_json::Map<String, serde_json::Value> = self.limits.iter().cloned().collect();
+        target::Making {
+            shell: self.shell.clone(),
+            isolation: self.isolation.clone(),
+            runtime: self.on.clone(),
+            // Each was checked by itself when it was read.
+            limits: (!limits.is_empty()).then(|| serde_json::from_value(limits.into()).unwrap_or_default()),
+        }
+    }
+}
+
+fn isolation(text: &str) -> std::result::Result<Isolation, String> {
+    parse_isolation(text)
+        .ok_or_else(|| "`none`, `workspace`, `strict` or JSON with `profile` is expected".to_owned())
+}
+
+fn limit(text: &str) -> std::result::Result<(String, serde_json::Value), String> {
+    let (name, value) = text.split_once('=').ok_or("NAME=VALUE is expected")?;
+    let value = serde_json::from_str(value).unwrap_or_else(|_| serde_json::Value::from(value));
+    let alone = serde_json::json!({ name: value.clone() });
+    serde_json::from_value::<SessionLimits>(alone).map_err(|error| error.to_string())?;
+    Ok((name.to_owned(), value))
+}
+
 fn variable(text: &str) -> std::result::Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if is_env_name(name) => Ok((name.to_owned(), value.to_owned())),
@@ -113,7 +147,7 @@ fn size(text: &str) -> std::result::Result<u64, String> {
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let client = context.client().await?;
     if args.new {
-        let session = target::throw_away(&client, args.shell.as_deref(), args.on.as_deref()).await?;
+        let session = target::throw_away(&client, &args.making()).await?;
         let done = in_session(args, context, &client, session).await;
         let ended = client
             .call::<methods::SessionDestroy>(&DestroyParams { session_id: session.to_string(), force: true })
@@ -124,8 +158,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
         Some(runtime) if args.session == target::DEFAULT => target::name_on(runtime),
         _ => args.session.clone(),
     };
-    let session =
-        target::find_or_create_on(&client, &named, args.shell.as_deref(), args.on.as_deref()).await?;
+    let session = target::find_or_create(&client, &named, &args.making()).await?;
     if !args.detach {
         target::refuse_own_session(session.id)?;
         if let Some(exec) = session.running.filter(|_| !args.no_wait) {

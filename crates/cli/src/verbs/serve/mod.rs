@@ -84,6 +84,10 @@ pub(crate) struct Args {
     /// [env: TRL_EXIT_IDLE_SEC] [default: 0]
     #[arg(long, value_name = "SECONDS")]
     exit_idle: Option<String>,
+    /// What sessions are kept from unless they say otherwise: `none`, `workspace`, `strict`
+    /// [env: TRL_ISOLATION] [default: none]
+    #[arg(long, value_name = "PROFILE")]
+    isolation: Option<String>,
     /// Leave the sessions to the next daemon when this one is told to end [env: TRL_KEEP_SESSIONS]
     #[arg(long)]
     keep_sessions: bool,
@@ -130,6 +134,7 @@ impl Args {
             (Key::SessionTtl, "--session-ttl", &self.session_ttl),
             (Key::MinFreeMemory, "--min-free-memory", &self.min_free_memory),
             (Key::ExitIdle, "--exit-idle", &self.exit_idle),
+            (Key::Isolation, "--isolation", &self.isolation),
             (Key::KeepSessions, "--keep-sessions", &keep),
             (Key::Relay, "--relay", &self.relay),
             (Key::RelayCredentials, "--relay-credentials", &self.relay_credentials),
@@ -316,6 +321,7 @@ impl Daemon {
         config.open_relay = crate::verbs::relay::OPEN;
         config.min_free_memory = self.settings.min_free_memory;
         config.exit_idle_s = self.settings.exit_idle_s;
+        config.isolation.clone_from(&self.settings.isolation);
         config.keep_sessions = self.settings.keep_sessions;
         Ok(config)
     }

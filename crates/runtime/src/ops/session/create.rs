@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use trl_protocol::ids::is_session_name;
+use trl_protocol::isolation::Isolation;
 use trl_protocol::session::{CreateParams, Created, SessionInfo, SessionLimits, SessionState};
 use trl_protocol::wire::{Dialect, Resolve, SessionSpec};
 use trl_protocol::{Code, Fault, SessionId};
@@ -18,7 +19,7 @@ use crate::registry::Reservation;
 use crate::runtime::Inner;
 use crate::runtime_choice::{Choice, choose};
 use crate::session::Session;
-use crate::{environment, seconds};
+use crate::{Config, environment, seconds};
 
 /// How long the output of a command in a temporary session stays readable after its end.
 const TEMPORARY_IDLE_S: f64 = 300.0;
@@ -82,6 +83,7 @@ struct Plan {
     tty: bool,
     rc: bool,
     limits: SessionLimits,
+    isolation: Option<Isolation>,
 }
 
 impl Plan {
@@ -90,15 +92,10 @@ impl Plan {
         if let Some(name) = &params.name {
             check_name(name)?;
         }
-        if params.isolation.as_ref().is_some_and(|asked| !asked.is_null()) {
-            return Err(Fault::new(
-                Code::IsolationUnavailable,
-                "param `isolation`: this daemon cannot isolate sessions; system.info tells what it can",
-            ));
-        }
         let env = params.env.unwrap_or_default();
         environment::check(&env)?;
         let limits = params.limits.unwrap_or_default();
+        check_limits(&limits)?;
         let journal_bytes = Some(limits.journal_bytes.unwrap_or(config.journal_bytes));
         let Choice { backend, reason } = choose(runtime, params.runtime.as_deref())?;
         runtime.backends.adopted(&*backend).await;
@@ -113,6 +110,7 @@ impl Plan {
             tty: params.tty.unwrap_or(false),
             rc: params.rc.unwrap_or(false),
             limits: SessionLimits { journal_bytes, ..limits },
+            isolation: params.isolation.or_else(|| config.isolation.clone()),
             name: params.name,
             env,
             backend,
@@ -153,6 +151,8 @@ impl Plan {
             resume: false,
             open_files: None,
             resolve,
+            isolation: self.isolation,
+            hidden_dirs: hidden_dirs(&runtime.config),
         }
     }
 
@@ -189,7 +189,33 @@ impl Plan {
             unresponsive: false,
             runtime: Some(self.backend.name().to_owned()),
             damage: None,
+            confinement: Default::default(),
         }
+    }
+}
+
+/// What an isolated session never sees, whatever else it is given.
+fn hidden_dirs(config: &Config) -> Vec<String> {
+    let dirs =
+        [Some(&config.runtime_dir), Some(&config.state_dir), Some(&config.mail_dir), config.socket.as_ref()];
+    dirs.into_iter().flatten().filter_map(|dir| dir.to_str()).map(str::to_owned).collect()
+}
+
+/// A limit of nothing would end the session as it begins.
+fn check_limits(limits: &SessionLimits) -> Result<(), Fault> {
+    let refuse = |field: &str, least: &str| {
+        Err(Fault::invalid(format!("param `limits.{field}`: a session needs at least {least}"))
+            .with_details(serde_json::json!({ "field": format!("limits.{field}") })))
+    };
+    let positive = |number: Option<f64>| number.is_none_or(|number| number.is_finite() && number > 0.0);
+    match limits {
+        limits if limits.memory.is_some_and(|size| size.0 < 4 << 20) => refuse("memory", "4M"),
+        limits if limits.pids.is_some_and(|pids| pids < 4) => refuse("pids", "4 processes"),
+        limits if limits.open_files.is_some_and(|files| files < 32) => refuse("open_files", "32 files"),
+        limits if limits.disk.is_some_and(|size| size.0 < 1 << 16) => refuse("disk", "64K"),
+        limits if !positive(limits.cpu) => refuse("cpu", "a part of a processor"),
+        limits if !positive(limits.cpu_time_s) => refuse("cpu_time_s", "some time"),
+        _ => Ok(()),
     }
 }
 

@@ -8,6 +8,7 @@ use crate::runtime::Inner;
 
 pub(crate) fn perform(runtime: &Inner) -> SystemInfo {
     let config = &runtime.config;
+    let (isolation, isolation_missing) = trl_confine::support();
     SystemInfo {
         version: config.version.clone(),
         protocol_version: PROTOCOL_VERSION,
@@ -26,6 +27,7 @@ pub(crate) fn perform(runtime: &Inner) -> SystemInfo {
             max_idle_s: config.max_idle_s,
             session_ttl_s: config.session_ttl_s,
         },
-        isolation: Vec::new(),
+        isolation: isolation.iter().map(|profile| profile.name().to_owned()).collect(),
+        isolation_missing,
     }
 }

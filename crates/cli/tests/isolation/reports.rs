@@ -1,0 +1,99 @@
+//! What is enforced is reported, and what cannot be enforced is refused.
+
+use serde_json::json;
+use trl_testkit::{Daemon, Shell, daemon, trl};
+
+use super::outside::NOBODY;
+
+#[test]
+fn a_session_tells_what_holds_it() {
+    let daemon = daemon!();
+    let mut session = daemon.session_with(Shell::Bash, json!({"isolation": "workspace"}));
+    let info = session.info();
+    let isolation = &info["isolation"];
+    assert_eq!(isolation["requested"]["profile"], "workspace", "{info}");
+    assert_eq!(isolation["missing"], json!([]));
+    let by = |what: &str| {
+        let all = isolation["enforced"].as_array().cloned().unwrap_or_default();
+        all.iter()
+            .find(|one| one["what"] == what)
+            .map(|one| one["by"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(by("files").as_deref(), Some("mount namespace, Landlock"));
+    assert_eq!(by("network").as_deref(), Some("network namespace"));
+    assert_eq!(by("system calls").as_deref(), Some("seccomp"));
+    let mut plain = daemon.session(Shell::Bash);
+    assert_eq!(plain.info()["isolation"], json!(null));
+    let about = daemon.connect().ok("system.info", json!({}));
+    assert_eq!(about["isolation"], json!(["none", "workspace", "strict"]), "{about}");
+}
+
+#[test]
+fn what_cannot_be_enforced_is_refused() {
+    let daemon = daemon!();
+    let mut connection = daemon.connect();
+    let mut refused = |isolation: serde_json::Value, code: &str, text: &str| {
+        let made = connection.call("session.create", json!({"isolation": isolation}));
+        assert!(made.is_err(), "{isolation}: {made:?}");
+        let fault = made.unwrap_err();
+        assert_eq!(fault["code"], code, "{fault}");
+        assert!(fault["message"].as_str().is_some_and(|message| message.contains(text)), "{fault}");
+    };
+    refused(
+        json!({"profile": "workspace", "net": {"allow": ["a.example"]}}),
+        "ISOLATION_UNAVAILABLE",
+        "proxy",
+    );
+    refused(json!("tight"), "INVALID_PARAMS", "tight");
+    refused(json!({"profile": "strict", "read": ["not/absolute"]}), "INVALID_PARAMS", "not/absolute");
+    refused(json!({"profile": "strict", "read": ["/no/such/file"]}), "INVALID_PARAMS", "/no/such/file");
+    let own = daemon.home().join("state").display().to_string();
+    refused(json!({"profile": "strict", "write": [own]}), "INVALID_PARAMS", "daemon's own");
+}
+
+/// A machine without user namespaces: refused with the remedy, or less, told as such.
+#[test]
+fn without_namespaces_less_is_accepted_only_on_request() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can take namespaces away from a daemon");
+        return;
+    }
+    // In a user namespace that may have no others below it.
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
+    let daemon = Daemon::builder(trl!()).launched_by(&["unshare", "-Ur", "bash", "-c", script]).start();
+    let mut connection = daemon.connect();
+    let fault = connection.call("session.create", json!({"isolation": "workspace"})).unwrap_err();
+    assert_eq!(fault["code"], "ISOLATION_UNAVAILABLE", "{fault}");
+    assert!(fault["message"].as_str().is_some_and(|text| text.contains("max_user_namespaces")), "{fault}");
+    let about = connection.ok("system.info", json!({}));
+    assert_eq!(about["isolation"], json!(["none"]), "{about}");
+    let isolation = json!({"profile": "workspace", "best_effort": true});
+    let mut session = daemon.session_with(Shell::Bash, json!({"isolation": isolation}));
+    session.run("echo x > file && cat file").exits(0).prints("x\n", "");
+    assert_ne!(session.run("ls ~/.ssh /var/tmp /tmp").exit_code, Some(0));
+    let info = session.info();
+    assert!(info["isolation"]["missing"].as_array().is_some_and(|missing| missing.len() >= 5), "{info}");
+    session.put_state();
+    session.keeps_state();
+}
+
+#[test]
+fn a_default_holds_for_everybody_who_names_none() {
+    let daemon = Daemon::builder(trl!()).as_user(NOBODY).arg("--isolation").arg("strict").start();
+    let mut session = daemon.session(Shell::Bash);
+    assert_eq!(session.info()["isolation"]["requested"]["profile"], "strict");
+    let mut open = daemon.session_with(Shell::Bash, json!({"isolation": "none"}));
+    assert_eq!(open.info()["isolation"], json!(null));
+}
+
+#[test]
+fn the_command_line_asks_for_it() {
+    let daemon = daemon!();
+    let out = daemon.trl(&["run", "--new", "--isolation", "strict", "--", "ls -a ~ | wc -l; ls /"]);
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{out:?}");
+    assert!(text.starts_with("2\n") && text.contains("usr") && !text.contains("opt"), "{text}");
+    assert!(daemon.trl(&["run", "-s", "one", "--", "true"]).status.success());
+    let out = daemon.trl(&["run", "-s", "one", "--isolation", "strict", "--", "true"]);
+    assert!(!out.status.success(), "a session that is there is not taken for an isolated one");
+}

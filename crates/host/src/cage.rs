@@ -1,0 +1,421 @@
+//! Where the session's processes run: beside the host, or in a cage that its policy describes.
+//!
+//! Everything that a shell opens by path goes through [`Cage::show`]: beside the host it is the host's own
+//! `/proc/<pid>/fd`, in a cage that of a process inside which holds the descriptor for as long as the
+//! [`Visible`] lives.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::rc::Rc;
+
+use trl_confine::linux::cgroups::{self, Groups, Wanted};
+use trl_confine::linux::init::{Ending, Program, StreamFrom};
+use trl_confine::linux::jail::{Jail, Shown, Spawned, Strength};
+use trl_confine::linux::{Extras, Part, ProcessLimit, ProcessLimits, Step, look};
+use trl_confine::plan::{self, Plan, PlanError, Setting};
+use trl_confine::report::{self, Layers};
+use trl_protocol::fault::{Code, Fault};
+use trl_protocol::isolation::{Enforced, Isolation, IsolationReport, Missing};
+use trl_protocol::session::{Confinement, SessionLimits, Usage};
+use trl_protocol::wire::SessionSpec;
+
+use crate::driver::Exit;
+use crate::shell::path_of;
+
+/// Variables that name sockets, displays and directories of the outside.
+const OUTSIDE_ONLY: &[&str] = &[
+    "DISPLAY",
+    "DOCKER_HOST",
+    "GPG_AGENT_INFO",
+    "SSH_AGENT_PID",
+    "SSH_AUTH_SOCK",
+    "TEMP",
+    "TMP",
+    "TMPDIR",
+    "TRL_SOCKET_PATH",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "XDG_RUNTIME_DIR",
+];
+
+#[derive(Debug)]
+pub(crate) struct Cage {
+    place: Place,
+    groups: Groups,
+    limits: ProcessLimits,
+    report: Option<IsolationReport>,
+    concealed: Rc<RefCell<Vec<Shown>>>,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// Processes run beside the host.
+    Open,
+    Closed {
+        plan: Plan,
+        strength: Strength,
+        jail: Option<Jail>,
+    },
+}
+
+/// A descriptor of the host's that programs of the session can open, for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Visible {
+    path: String,
+    held: Option<(Shown, Rc<RefCell<Vec<Shown>>>)>,
+}
+
+impl Visible {
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+impl Drop for Visible {
+    fn drop(&mut self) {
+        if let Some((shown, concealed)) = self.held.take() {
+            concealed.borrow_mut().push(shown);
+        }
+    }
+}
+
+impl Cage {
+    /// What the session's policy says, or why this machine cannot enforce it.
+    pub(crate) fn enter(spec: &SessionSpec) -> Result<Cage, Fault> {
+        let isolation = spec.isolation.clone().unwrap_or_default();
+        let (groups, limits, limit_report) = bound(spec)?;
+        let mut cage = Cage { place: Place::Open, groups, limits, report: None, concealed: Rc::default() };
+        let mut report = None;
+        if !isolation.is_none() {
+            let plan = plan::session(&isolation, &setting(spec), &look).map_err(not_planned)?;
+            let (strength, layers, jail) = cage.build(&isolation, &plan)?;
+            report = Some(report::of(&isolation, &layers, plan.private_bytes));
+            cage.place = Place::Closed { plan, strength, jail: Some(jail) };
+        }
+        if report.is_some() || limit_report != IsolationReport::default() {
+            let mut report = report.unwrap_or_default();
+            report.enforced.extend(limit_report.enforced);
+            report.missing.extend(limit_report.missing);
+            cage.report = Some(report);
+        }
+        Ok(cage)
+    }
+
+    fn build(&self, isolation: &Isolation, plan: &Plan) -> Result<(Strength, Layers, Jail), Fault> {
+        let why = match self.jail(plan, Strength::Namespaces) {
+            Ok(jail) => return Ok((Strength::Namespaces, Layers::Namespaces, jail)),
+            Err(step) => step,
+        };
+        let in_place = match why.part {
+            Part::Namespaces | Part::Mounts | Part::Network if isolation.best_effort => {
+                self.jail(plan, Strength::InPlace)
+            }
+            _ => Err(why.clone()),
+        };
+        let jail = in_place.map_err(|step| unavailable(isolation, &step))?;
+        let layers = Layers::InPlace { why: why.to_string(), remedy: why.remedy().to_owned() };
+        Ok((Strength::InPlace, layers, jail))
+    }
+
+    fn jail(&self, plan: &Plan, strength: Strength) -> Result<Jail, Step> {
+        Jail::enter(plan, strength, Extras { limits: self.limits.clone(), groups: self.entrances() })
+    }
+
+    fn entrances(&self) -> Vec<OwnedFd> {
+        self.groups.entrances().unwrap_or_default()
+    }
+
+    /// What `session.info` tells of it.
+    pub(crate) fn described(&self, limits: &SessionLimits) -> Confinement {
+        Confinement {
+            isolation: self.report.clone().map(Box::new),
+            limits: has_limits(limits).then(|| Box::new(limits.clone())),
+            usage: (!self.groups.is_empty()).then(|| usage(self.groups.usage())),
+        }
+    }
+
+    /// The variables of the session's programs. Inside, names of sockets outside mislead, and the
+    /// place for temporary files is another.
+    pub(crate) fn environment(&self, spec: &SessionSpec) -> BTreeMap<String, String> {
+        let mut env = spec.env.clone();
+        if self.is_closed() {
+            env.retain(|name, _| !OUTSIDE_ONLY.contains(&name.as_str()) && !name.starts_with("DBUS_"));
+        }
+        env
+    }
+
+    /// Whether processes are started by pid 1 inside.
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self.place, Place::Closed { .. })
+    }
+
+    /// Readable when something inside has ended.
+    pub(crate) fn news(&self) -> Option<BorrowedFd<'_>> {
+        match &self.place {
+            Place::Closed { jail: Some(jail), .. } => Some(jail.as_fd()),
+            Place::Open | Place::Closed { jail: None, .. } => None,
+        }
+    }
+
+    /// What is done in a child between fork and exec where there is no pid 1 that has done it.
+    pub(crate) fn before_exec(&self) -> impl FnMut() -> io::Result<()> + Send + Sync + use<> {
+        let extras = match self.place {
+            Place::Open => Extras { limits: self.limits.clone(), groups: self.entrances() },
+            Place::Closed { .. } => Extras::default(),
+        };
+        move || extras.enter().map_err(|errno| io::Error::from_raw_os_error(errno.raw_os_error()))
+    }
+
+    /// Makes descriptors openable by path for the session's programs.
+    pub(crate) fn show(&mut self, fds: &[BorrowedFd<'_>]) -> io::Result<Vec<Visible>> {
+        self.tidy();
+        if !self.is_closed() {
+            return Ok(fds.iter().map(|fd| Visible { path: path_of(fd), held: None }).collect());
+        }
+        let concealed = Rc::clone(&self.concealed);
+        let shown = self.living()?.show(fds)?;
+        let visible =
+            |shown: Shown| Visible { path: shown.path.clone(), held: Some((shown, Rc::clone(&concealed))) };
+        Ok(shown.into_iter().map(visible).collect())
+    }
+
+    pub(crate) fn show_one(&mut self, fd: &impl AsFd) -> io::Result<Visible> {
+        self.show(&[fd.as_fd()])?.pop().ok_or_else(|| io::ErrorKind::BrokenPipe.into())
+    }
+
+    /// Where the session's programs find what is shown to them.
+    pub(crate) fn shown_below(&self) -> String {
+        match &self.place {
+            Place::Open => format!("/proc/{}/fd/", std::process::id()),
+            Place::Closed { jail, .. } => {
+                let holder = jail.as_ref().and_then(Jail::holder_inside).unwrap_or(0);
+                format!("/proc/{holder}/fd/")
+            }
+        }
+    }
+
+    /// What is not visible any more is let go, so that its readers see its end.
+    pub(crate) fn tidy(&mut self) {
+        let concealed = std::mem::take(&mut *self.concealed.borrow_mut());
+        if let (false, Place::Closed { jail: Some(jail), .. }) = (concealed.is_empty(), &mut self.place) {
+            jail.conceal(&concealed, true);
+        }
+    }
+
+    /// Starts a program inside. Its words, variables and directory are those of `command`.
+    pub(crate) fn spawn(
+        &mut self,
+        command: &Command,
+        arg0: &str,
+        streams: [StreamFrom; 3],
+        given: &[BorrowedFd<'_>],
+    ) -> io::Result<Spawned> {
+        self.living()?.spawn(&program(command, arg0), streams, given)
+    }
+
+    /// A cage whose pid 1 has ended is made anew.
+    fn living(&mut self) -> io::Result<&mut Jail> {
+        let extras = Extras { limits: self.limits.clone(), groups: self.entrances() };
+        match &mut self.place {
+            Place::Open => Err(io::ErrorKind::Unsupported.into()),
+            Place::Closed { jail: Some(jail), .. } => Ok(jail),
+            Place::Closed { plan, strength, jail } => {
+                let fresh = Jail::enter(plan, *strength, extras)
+                    .map_err(|step| io::Error::other(step.to_string()))?;
+                Ok(jail.insert(fresh))
+            }
+        }
+    }
+
+    /// Who has ended inside, and whether pid 1 has, with all the others.
+    pub(crate) fn ended(&mut self) -> (Vec<(i32, Exit)>, bool) {
+        let Place::Closed { jail: place, .. } = &mut self.place else { return (Vec::new(), false) };
+        let Some(jail) = place else { return (Vec::new(), false) };
+        let lives = jail.hear();
+        let mut ended = Vec::new();
+        while let Some((pid, how)) = jail.next_ended() {
+            let exit = match how {
+                Ending::Status(code) => Exit::Code(code),
+                Ending::Signal(signal) => Exit::Signal(signal),
+            };
+            ended.push((pid, exit));
+        }
+        if !lives {
+            *place = None;
+        }
+        (ended, !lives)
+    }
+
+    /// Whether a process is part of the cage, not of what runs in it.
+    pub(crate) fn is_own(&self, pid: i32) -> bool {
+        match &self.place {
+            Place::Closed { jail: Some(jail), .. } => jail.is_own(pid),
+            Place::Open | Place::Closed { jail: None, .. } => false,
+        }
+    }
+
+    /// The cage is empty, and goes.
+    pub(crate) fn close(&mut self) {
+        if let Place::Closed { jail, .. } = &mut self.place
+            && let Some(jail) = jail.take()
+        {
+            jail.end();
+        }
+    }
+
+    /// Ends everything inside at once, as far as the kernel offers that.
+    pub(crate) fn kill(&mut self) {
+        if let Place::Closed { jail: Some(jail), .. } = &self.place {
+            jail.kill();
+        }
+        if !self.groups.is_empty() {
+            self.groups.kill();
+        }
+    }
+}
+
+fn program(command: &Command, arg0: &str) -> Program {
+    let bytes = |text: &std::ffi::OsStr| text.as_bytes().to_vec();
+    let variable = |(name, value): (&std::ffi::OsStr, Option<&std::ffi::OsStr>)| {
+        value.map(|value| [name.as_bytes(), b"=", value.as_bytes()].concat())
+    };
+    let home = command.get_envs().find(|(name, _)| *name == "HOME").and_then(|(_, home)| home);
+    let dir = command.get_current_dir().map(Path::as_os_str);
+    Program {
+        path: bytes(command.get_program()),
+        arg0: arg0.as_bytes().to_vec(),
+        arguments: command.get_args().map(bytes).collect(),
+        environment: command.get_envs().filter_map(variable).collect(),
+        directories: dir.into_iter().chain(home).map(bytes).collect(),
+    }
+}
+
+fn setting(spec: &SessionSpec) -> Setting {
+    let real = |path: &str| std::fs::canonicalize(path).unwrap_or_else(|_| PathBuf::from(path));
+    Setting {
+        workspace: real(&spec.working_dir),
+        home: spec.env.get("HOME").map(|home| real(home)),
+        hidden: spec.hidden_dirs.iter().map(|dir| real(dir)).collect(),
+        io_dir: None,
+        disk: spec.limits.disk.map(|size| size.0),
+    }
+}
+
+fn not_planned(error: PlanError) -> Fault {
+    let code = match error {
+        PlanError::NoProxy => Code::IsolationUnavailable,
+        PlanError::Relative { .. } | PlanError::Own { .. } | PlanError::NotThere { .. } => {
+            Code::InvalidParams
+        }
+    };
+    Fault::new(code, format!("param `isolation`: {error}"))
+}
+
+fn unavailable(isolation: &Isolation, step: &Step) -> Fault {
+    let hint = if isolation.best_effort {
+        ""
+    } else {
+        "; `best_effort:true` accepts less and reports what is missing"
+    };
+    let message = format!(
+        "isolation `{}` cannot be enforced on this machine: {step}. What helps: {}{hint}",
+        isolation.profile.name(),
+        step.remedy()
+    );
+    let details =
+        serde_json::json!({"missing": format!("{:?}", step.part).to_lowercase(), "remedy": step.remedy()});
+    Fault::new(Code::IsolationUnavailable, message).with_details(details)
+}
+
+/// Groups and limits for what was asked for; what cannot be enforced is a fault unless less is accepted.
+fn bound(spec: &SessionSpec) -> Result<(Groups, ProcessLimits, IsolationReport), Fault> {
+    let limits = &spec.limits;
+    let wanted = Wanted { memory: limits.memory.map(|size| size.0), pids: limits.pids, cpu: limits.cpu };
+    let groups = if wanted == Wanted::default() {
+        Groups::default()
+    } else {
+        Groups::make(&spec.session_id.to_string(), wanted)
+    };
+    let isolated = spec.isolation.as_ref().filter(|isolation| !isolation.is_none());
+    let best_effort = spec.isolation.as_ref().is_some_and(|isolation| isolation.best_effort);
+    let mut report = IsolationReport::default();
+    let mut each: Vec<(ProcessLimit, u64)> = Vec::new();
+    let mut enforced = |what: &str, by: &str| {
+        report.enforced.push(Enforced { what: format!("limit {what}"), by: by.to_owned() });
+    };
+    for (what, by) in &groups.enforced {
+        enforced(what, by);
+    }
+    let simple = [
+        ("open_files", ProcessLimit::OpenFiles, limits.open_files),
+        ("file_size", ProcessLimit::FileSize, limits.file_size.map(|size| size.0)),
+        ("cpu_time_s", ProcessLimit::CpuSeconds, limits.cpu_time_s.map(|seconds| seconds.ceil() as u64)),
+    ];
+    for (what, limit, most) in simple {
+        if let Some(most) = most {
+            each.push((limit, most));
+            enforced(what, "resource limit of each process");
+        }
+    }
+    let mut missing: Vec<Missing> = Vec::new();
+    for (what, why) in &groups.missing {
+        match (*what, wanted.memory, wanted.pids) {
+            ("memory", Some(bytes), _) => {
+                each.push((ProcessLimit::Data, bytes));
+                enforced("memory", "resource limit of each process only");
+            }
+            // Counted in the session's own user namespace; the kernel exempts root.
+            ("pids", _, Some(most)) if isolated.is_some() && !rustix::process::geteuid().is_root() => {
+                each.push((ProcessLimit::Processes, most + 2));
+                enforced("pids", "resource limit of the session's user namespace");
+            }
+            _ => missing.push(Missing {
+                what: format!("limit {what}"),
+                why: why.clone(),
+                remedy: Step::limits_remedy().to_owned(),
+            }),
+        }
+    }
+    if limits.disk.is_some() {
+        match isolated {
+            Some(_) => enforced("disk", "size of the private tmpfs"),
+            None => missing.push(Missing {
+                what: "limit disk".to_owned(),
+                why: "only the private directories of an isolated session have a bounded size".to_owned(),
+                remedy: "isolation `workspace` or `strict`".to_owned(),
+            }),
+        }
+    }
+    if let (Some(first), false) = (missing.first(), best_effort) {
+        let message = format!(
+            "param `limits`: {} cannot be enforced on this machine: {}. What helps: {}; isolation `{{best_effort:true}}` accepts less",
+            first.what, first.why, first.remedy
+        );
+        return Err(Fault::new(Code::IsolationUnavailable, message));
+    }
+    report.missing = missing;
+    Ok((groups, ProcessLimits { limits: each }, report))
+}
+
+fn usage(used: cgroups::Usage) -> Usage {
+    let cgroups::Usage { cpu_s, memory_bytes, memory_peak_bytes, processes, written_bytes, throttled_s } =
+        used;
+    Usage { cpu_s, memory_bytes, memory_peak_bytes, processes, written_bytes, throttled_s }
+}
+
+/// Whether a session has limits that need more than the journal.
+fn has_limits(limits: &SessionLimits) -> bool {
+    let SessionLimits { memory, pids, cpu, open_files, file_size, cpu_time_s, disk, .. } = limits;
+    memory.is_some()
+        || pids.is_some()
+        || cpu.is_some()
+        || open_files.is_some()
+        || file_size.is_some()
+        || cpu_time_s.is_some()
+        || disk.is_some()
+}
