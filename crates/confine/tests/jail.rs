@@ -1,6 +1,11 @@
 //! A cage as the host uses it: a real pid 1, a real shell, real mounts.
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "what the tests share is test code too")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "what the tests share is test code too"
+)]
 
 use std::fs::File;
 use std::io::Read;

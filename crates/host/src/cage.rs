@@ -95,7 +95,7 @@ impl Cage {
             let plan = plan::session(&isolation, &setting(spec), &look).map_err(not_planned)?;
             let (strength, layers, jail) = cage.build(&isolation, &plan)?;
             report = Some(report::of(&isolation, &layers, plan.private_bytes));
-            cage.place = Place::Closed { plan, strength, jail: Some(jail) };
+            cage.place = Place::Closed { plan: Box::new(plan), strength, jail: Some(jail) };
         }
         if report.is_some() || limit_report != IsolationReport::default() {
             let mut report = report.unwrap_or_default();

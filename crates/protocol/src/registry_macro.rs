@@ -74,6 +74,7 @@ macro_rules! registry {
         )* }
     ) => {
         /// A request, read and typed.
+        #[expect(clippy::large_enum_variant, reason = "a request is moved a few times and lives for one call")]
         #[derive(Debug, Clone, PartialEq)]
         pub enum $request {
             $($variant($params),)*

@@ -47,7 +47,7 @@ fn what_cannot_be_enforced_is_refused() {
     refused(json!("tight"), "INVALID_PARAMS", "tight");
     refused(json!({"profile": "strict", "read": ["not/absolute"]}), "INVALID_PARAMS", "not/absolute");
     refused(json!({"profile": "strict", "read": ["/no/such/file"]}), "INVALID_PARAMS", "/no/such/file");
-    let own = daemon.home().join("state").display().to_string();
+    let own = daemon.home().join("state/mail").display().to_string();
     refused(json!({"profile": "strict", "write": [own]}), "INVALID_PARAMS", "daemon's own");
 }
 

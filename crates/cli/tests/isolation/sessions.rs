@@ -1,7 +1,5 @@
 //! Everything that a session can do works in an isolated one, too.
 
-#![expect(clippy::expect_used, reason = "that is how a test fails")]
-
 use std::time::Duration;
 
 use serde_json::json;
