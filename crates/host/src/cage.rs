@@ -57,7 +57,7 @@ enum Place {
     /// Processes run beside the host.
     Open,
     Closed {
-        plan: Plan,
+        plan: Box<Plan>,
         strength: Strength,
         jail: Option<Jail>,
     },
