@@ -1,7 +1,7 @@
 //! Requests about files: handed to a child, answered when it is done.
 
 use trl_protocol::exec::Stream;
-use trl_protocol::fault::Fault;
+use trl_protocol::fault::{Code, Fault};
 use trl_protocol::file::{FileDone, FileOp};
 use trl_protocol::wire::FromHost;
 
@@ -14,6 +14,11 @@ const PIECE: usize = 64 * 1024;
 
 impl Host {
     pub(super) fn on_file(&mut self, requester: Requester, op: &FileOp) -> Result<Option<FromHost>, Fault> {
+        if self.cage.is_closed() {
+            // The worker would act outside, where links in the workspace lead anywhere.
+            let message = "files of an isolated session cannot be reached by file requests yet; use commands";
+            return Err(Fault::new(Code::IsolationUnavailable, message));
+        }
         let started = self.files.start(requester, self.state.cwd(), op, || Ok(()));
         started.map(|()| None).map_err(|(_, fault)| fault)
     }

@@ -98,6 +98,14 @@ impl Plan {
         check_limits(&limits)?;
         let journal_bytes = Some(limits.journal_bytes.unwrap_or(config.journal_bytes));
         let Choice { backend, reason } = choose(runtime, params.runtime.as_deref())?;
+        let isolation =
+            params.isolation.or_else(|| config.isolation.clone()).filter(|asked| !asked.is_none());
+        if isolation.is_some() && backend.name() != "local" {
+            return Err(Fault::new(
+                Code::IsolationUnavailable,
+                "param `isolation`: only sessions on this machine (`runtime: local`) can be isolated",
+            ));
+        }
         runtime.backends.adopted(&*backend).await;
         let wanted = Wanted { shell: params.shell.as_deref(), working_dir: params.working_dir.as_deref() };
         let prepared = backend.prepare(wanted).await?;
@@ -110,7 +118,7 @@ impl Plan {
             tty: params.tty.unwrap_or(false),
             rc: params.rc.unwrap_or(false),
             limits: SessionLimits { journal_bytes, ..limits },
-            isolation: params.isolation.or_else(|| config.isolation.clone()),
+            isolation,
             name: params.name,
             env,
             backend,
