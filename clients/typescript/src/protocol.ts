@@ -760,8 +760,6 @@ export interface Missing {
   readonly why: string;
 }
 
-export type Mode = "daemon" | "self";
-
 /** Which network a session has. */
 export type Net = "none" | "full" | NetAllow;
 
