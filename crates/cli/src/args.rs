@@ -12,7 +12,7 @@ use crate::config::{EnvFile, Flags, Key};
 use crate::verbs::{
     agent, agents, attach, cancel, completions, confine, contacts, cp, doctor, envelope, inbox, info, kill,
     logs, ls, man, mcp, ps, relay, reply, restart, run, runtimes, screen, send, send_input, sent, serve,
-    setup, sh, shutdown, top, version, wait, watch,
+    setup, sh, shutdown, swerex, top, version, wait, watch,
 };
 
 /// Terminals that never lose their place.
@@ -110,6 +110,7 @@ pub(crate) enum Verb {
     Envelope(envelope::Args),
     Mcp(mcp::Args),
     Setup(setup::Args),
+    Swerex(swerex::Args),
     Serve(Box<serve::Args>),
     Shutdown(shutdown::Args),
     Restart(restart::Args),

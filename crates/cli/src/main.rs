@@ -119,6 +119,7 @@ async fn client_verb(verb: Verb, context: &Context) -> Result<u8> {
         Verb::Reply(args) => reply::run(&args, context).await,
         Verb::Contacts(args) => contacts::run(&args, context).await,
         Verb::Relay(args) => relay::run(&args, context).await,
+        Verb::Swerex(args) => swerex::run(&args, context).await,
         Verb::Shutdown(args) => shutdown::run(&args, context).await,
         Verb::Restart(args) => restart::run(&args, context).await,
         Verb::Version(args) => version::run(&args, context).await,

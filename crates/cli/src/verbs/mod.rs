@@ -32,6 +32,7 @@ pub(crate) mod serve;
 pub(crate) mod setup;
 pub(crate) mod sh;
 pub(crate) mod shutdown;
+pub(crate) mod swerex;
 pub(crate) mod top;
 pub(crate) mod version;
 pub(crate) mod wait;

@@ -1,0 +1,461 @@
+//! A session of SWE-ReX: a living bash, and the program that its last command left running, if any.
+//!
+//! The other side thinks of one terminal: it reads on from where it stopped reading, and lines go to whatever
+//! runs. Here each command has a terminal output of its own; `Running` remembers which one is read, and up
+//! to where.
+
+use base64::Engine as _;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, OnceCell};
+use trl_client::Error;
+use trl_protocol::Code;
+
+use crate::exception::Exception;
+use crate::state::Shared;
+use crate::text::{backslashed, plain, quoted};
+
+/// What the other side calls the prompt: it stands for the end of a command.
+const PROMPT: &str = "SHELLPS1PREFIX";
+/// One reply of `exec.output` holds at most this much.
+const PIECE: u64 = 4 * 1024 * 1024;
+/// A command that printed what was expected may end by itself within this time.
+const SOON_S: f64 = 1.0;
+/// How long ending a command by force may take.
+const FORCE_S: f64 = 15.0;
+/// Without a time of its own, a command waits for its turn this long.
+const TURN_S: f64 = 86_400.0;
+
+#[derive(Debug, Default)]
+pub(crate) struct Shell {
+    id: OnceCell<String>,
+    running: Mutex<Option<Running>>,
+}
+
+/// A command that has not ended when it was last looked at.
+#[derive(Debug, Clone)]
+struct Running {
+    exec_id: String,
+    /// What was read of its output.
+    read: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Create {
+    #[serde(default)]
+    pub(crate) startup_source: Vec<String>,
+    #[serde(default = "default_session")]
+    pub(crate) session: String,
+    #[serde(default = "one_second")]
+    pub(crate) startup_timeout: f64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Named {
+    #[serde(default = "default_session")]
+    pub(crate) session: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "action_type", rename_all = "snake_case")]
+pub(crate) enum Action {
+    Bash(Bash),
+    BashInterrupt(Interrupt),
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Bash {
+    command: String,
+    #[serde(default = "default_session")]
+    pub(crate) session: String,
+    #[serde(default)]
+    timeout: Option<f64>,
+    #[serde(default)]
+    is_interactive_command: bool,
+    #[serde(default)]
+    is_interactive_quit: bool,
+    #[serde(default)]
+    check: Check,
+    #[serde(default)]
+    error_msg: String,
+    #[serde(default)]
+    expect: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Interrupt {
+    #[serde(default = "default_session")]
+    pub(crate) session: String,
+    #[serde(default = "short")]
+    timeout: f64,
+    #[serde(default = "three")]
+    n_retry: u32,
+    #[serde(default)]
+    expect: Vec<String>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Check {
+    #[default]
+    Raise,
+    Silent,
+    Ignore,
+}
+
+fn default_session() -> String {
+    "default".to_owned()
+}
+
+fn one_second() -> f64 {
+    1.0
+}
+
+fn short() -> f64 {
+    0.2
+}
+
+fn three() -> u32 {
+    3
+}
+
+/// How a wait ended.
+enum Came {
+    /// The command is over.
+    End,
+    /// One of the expressions was printed.
+    Match {
+        pattern: String,
+        offset: u64,
+        end: u64,
+    },
+    Late,
+}
+
+impl Shell {
+    /// Makes the session and reads the files that it begins with. Returns what that printed.
+    pub(crate) async fn start(&self, shared: &Shared, create: &Create) -> Result<String, Exception> {
+        let how = json!({"shell": "bash", "rc": true, "timeout_s": 0, "idle_timeout_s": 0});
+        let id = shared.create(how).await?;
+        self.id.set(id).map_err(Exception::internal)?;
+        // The shell's own start-up files count for nobody's time.
+        let ready = self.begin(shared, ":", TURN_S).await?;
+        wait(shared, &ready, &[], 0, None).await?;
+        if create.startup_source.is_empty() {
+            return Ok(String::new());
+        }
+        let sources: Vec<_> =
+            create.startup_source.iter().map(|path| format!("source {}", quoted(path))).collect();
+        let exec_id = self.begin(shared, &sources.join(" ; "), TURN_S).await?;
+        match wait(shared, &exec_id, &[], 0, Some(create.startup_timeout)).await? {
+            Came::End | Came::Match { .. } => read(shared, &exec_id, 0, None).await,
+            Came::Late => {
+                Err(Exception::expectation_timeout("Timeout exceeded while reading start-up files"))
+            }
+        }
+    }
+
+    fn id(&self) -> Result<&str, Exception> {
+        let missing = || Exception::swerex("SessionNotInitializedError", "shell not initialized");
+        self.id.get().map(String::as_str).ok_or_else(missing)
+    }
+
+    pub(crate) async fn close(&self, shared: &Shared) {
+        if let Some(id) = self.id.get() {
+            // A session that is over already is what was asked for.
+            let _ = shared.call("session.destroy", json!({"session_id": id})).await;
+        }
+    }
+
+    /// Starts a command on the terminal, its two streams in order.
+    async fn begin(&self, shared: &Shared, command: &str, patience: f64) -> Result<String, Exception> {
+        let params = json!({
+            "session_id": self.id()?, "command": command, "tty": true, "merge_stderr": true,
+            "background": false, "timeout_s": 0, "wait_s": patience,
+        });
+        match shared.call("exec.start", params).await {
+            Ok(started) => Ok(started["exec_id"].as_str().unwrap_or_default().to_owned()),
+            Err(Error::Fault(fault)) if fault.code == Code::SessionBusy => {
+                let message = format!(
+                    "timeout after {patience} seconds while running command {command:?}: an earlier command still runs; interrupt it first"
+                );
+                Err(Exception::swerex("CommandTimeoutError", message))
+            }
+            Err(error) => Err(Exception::of_daemon(error)),
+        }
+    }
+
+    pub(crate) async fn run(&self, shared: &Shared, action: &Bash) -> Result<Value, Exception> {
+        if action.is_interactive_command || action.is_interactive_quit {
+            self.interactive(shared, action).await
+        } else {
+            self.normal(shared, action).await
+        }
+    }
+
+    async fn normal(&self, shared: &Shared, action: &Bash) -> Result<Value, Exception> {
+        let Bash { command, timeout, expect, .. } = action;
+        check_syntax(shared, command).await?;
+        if command.trim().is_empty() {
+            return Ok(observation("", ignoring(action, Some(0)), PROMPT));
+        }
+        let exec_id = self.begin(shared, command, timeout.unwrap_or(TURN_S)).await?;
+        match wait(shared, &exec_id, expect, 0, *timeout).await? {
+            Came::End => {
+                *self.running.lock().await = None;
+                let output = read(shared, &exec_id, 0, None).await?;
+                let exit_code = exit_code(shared, &exec_id).await?;
+                judged(action, &output, exit_code, PROMPT)
+            }
+            Came::Match { pattern, offset, end } => {
+                let running = Running { exec_id: exec_id.clone(), read: end };
+                *self.running.lock().await = Some(running);
+                let output = read(shared, &exec_id, 0, Some(offset)).await?;
+                self.after_match(shared, action, &exec_id, output, &pattern, end).await
+            }
+            Came::Late => Err(self.late(shared, action, exec_id).await),
+        }
+    }
+
+    /// The exit status of a command that printed what was expected, if it ends soon.
+    async fn after_match(
+        &self,
+        shared: &Shared,
+        action: &Bash,
+        exec_id: &str,
+        mut output: String,
+        pattern: &str,
+        end: u64,
+    ) -> Result<Value, Exception> {
+        if action.check == Check::Ignore {
+            return Ok(observation(&output, None, pattern));
+        }
+        match wait(shared, exec_id, &[], 0, Some(SOON_S)).await? {
+            Came::End => {
+                *self.running.lock().await = None;
+                output.push_str(&read(shared, exec_id, end, None).await?);
+                judged(action, &output, exit_code(shared, exec_id).await?, pattern)
+            }
+            Came::Match { .. } | Came::Late => judged(action, &output, None, pattern),
+        }
+    }
+
+    /// The command goes on, for an interrupt to end; one that waited for its turn is dropped.
+    async fn late(&self, shared: &Shared, action: &Bash, exec_id: String) -> Exception {
+        let seconds = action.timeout.unwrap_or_default();
+        let mut message =
+            format!("timeout after {seconds} seconds while running command {:?}", action.command);
+        let info = shared.call("exec.info", json!({"exec_id": exec_id})).await.unwrap_or_default();
+        if info["state"] == json!("queued") {
+            message.push_str(": an earlier command still runs; interrupt it first");
+            // If its turn comes this very moment, it runs as it was asked to.
+            let _ = shared.call("exec.cancel", json!({"exec_id": exec_id})).await;
+        } else {
+            let mut running = self.running.lock().await;
+            if running.as_ref().is_none_or(|running| running.exec_id != exec_id) {
+                *running = Some(Running { exec_id, read: 0 });
+            }
+        }
+        Exception::swerex("CommandTimeoutError", message)
+    }
+
+    /// What still runs, if anything does.
+    async fn still_running(&self, shared: &Shared) -> Option<Running> {
+        let running = self.running.lock().await.clone()?;
+        let info = shared.call("exec.info", json!({"exec_id": running.exec_id})).await.ok()?;
+        (info["state"] == json!("running")).then_some(running)
+    }
+
+    /// A line for the program that runs, or the program itself.
+    async fn interactive(&self, shared: &Shared, action: &Bash) -> Result<Value, Exception> {
+        let running = match self.still_running(shared).await {
+            Some(running) => {
+                let line = json!({"exec_id": running.exec_id, "data": format!("{}\n", action.command)});
+                shared.call("exec.write", line).await.map_err(Exception::of_daemon)?;
+                running
+            }
+            None => {
+                let exec_id = self.begin(shared, &action.command, action.timeout.unwrap_or(TURN_S)).await?;
+                Running { exec_id, read: 0 }
+            }
+        };
+        *self.running.lock().await = Some(running.clone());
+        let Running { exec_id, read: from } = running;
+        let (output, seen) = match wait(shared, &exec_id, &action.expect, from, action.timeout).await? {
+            Came::End => {
+                *self.running.lock().await = None;
+                (read(shared, &exec_id, from, None).await?, PROMPT.to_owned())
+            }
+            Came::Match { pattern, offset, end } => {
+                let output = read(shared, &exec_id, from, Some(offset)).await?;
+                *self.running.lock().await = Some(Running { exec_id, read: end });
+                (output, pattern)
+            }
+            Came::Late => return Err(self.late(shared, action, exec_id).await),
+        };
+        // The terminal may have shown the line that was typed.
+        let trimmed = output.trim_start();
+        let output = match action.is_interactive_command {
+            true => trimmed.strip_prefix(action.command.as_str()).unwrap_or(trimmed).trim().to_owned(),
+            false => output,
+        };
+        Ok(observation(&output, Some(0), &seen))
+    }
+
+    /// Ctrl-C, as often as asked; then by force, so that the shell is free again.
+    pub(crate) async fn interrupt(&self, shared: &Shared, action: &Interrupt) -> Result<Value, Exception> {
+        self.id()?;
+        let Some(Running { exec_id, read: from }) = self.still_running(shared).await else {
+            return Ok(observation("", Some(0), PROMPT));
+        };
+        let mut came = Came::Late;
+        for attempt in 0..=action.n_retry {
+            let (method, params, patience) = match attempt == action.n_retry {
+                false => ("exec.write", json!({"exec_id": exec_id, "data": "\u{3}"}), action.timeout),
+                true => ("exec.cancel", json!({"exec_id": exec_id}), FORCE_S),
+            };
+            // A command that ends at this moment takes no more keys; the wait says so.
+            let _ = shared.call(method, params).await;
+            came = wait(shared, &exec_id, &action.expect, from, Some(patience)).await?;
+            if !matches!(came, Came::Late) {
+                break;
+            }
+        }
+        let (end, seen) = match came {
+            Came::End => (None, PROMPT.to_owned()),
+            Came::Match { pattern, offset, end } => {
+                *self.running.lock().await = Some(Running { exec_id: exec_id.clone(), read: end });
+                (Some(offset), pattern)
+            }
+            Came::Late => return Err(Exception::expectation_timeout("Failed to interrupt session")),
+        };
+        let output = read(shared, &exec_id, from, end).await?;
+        if end.is_none() {
+            *self.running.lock().await = None;
+        }
+        Ok(observation(output.trim(), Some(0), &seen))
+    }
+}
+
+fn ignoring(action: &Bash, exit_code: Option<i64>) -> Option<i64> {
+    exit_code.filter(|_| action.check != Check::Ignore)
+}
+
+fn judged(action: &Bash, output: &str, exit_code: Option<i64>, seen: &str) -> Result<Value, Exception> {
+    match (action.check, exit_code) {
+        (Check::Ignore, _) => Ok(observation(output, None, seen)),
+        (Check::Silent, _) | (Check::Raise, Some(0)) => Ok(observation(output, exit_code, seen)),
+        (Check::Raise, None) => {
+            Err(Exception::swerex("NoExitCodeError", "the exit status of the command is not known"))
+        }
+        (Check::Raise, Some(code)) => {
+            let said = format!(
+                "Command {:?} failed with exit code {code}. Here is the output:\n{output:?}",
+                action.command
+            );
+            let message =
+                if action.error_msg.is_empty() { said } else { format!("{}: {said}", action.error_msg) };
+            Err(Exception::swerex("NonZeroExitCodeError", message))
+        }
+    }
+}
+
+fn observation(output: &str, exit_code: Option<i64>, seen: &str) -> Value {
+    json!({
+        "output": output, "exit_code": exit_code, "failure_reason": "", "expect_string": seen,
+        "session_type": "bash",
+    })
+}
+
+/// A text that bash cannot read runs nothing.
+async fn check_syntax(shared: &Shared, command: &str) -> Result<(), Exception> {
+    let params = json!({
+        "session_id": shared.beside().await?, "command": "exec bash -n", "stdin": format!("{command}\n"),
+        "background": true, "timeout_s": 60,
+    });
+    let checked = shared.call("exec.run", params).await.map_err(Exception::of_daemon)?;
+    if checked["exit_code"] == json!(0) {
+        return Ok(());
+    }
+    let text = |name: &str| checked[name].as_str().unwrap_or_default().to_owned();
+    let (stdout, stderr) = (text("stdout"), text("stderr"));
+    let message = format!(
+        "Error (exit code {}) while checking bash command \n{command:?}\n---- Stderr ----\n{stderr}\n---- Stdout ----\n{stdout}",
+        checked["exit_code"]
+    );
+    let extra = json!({"bash_stdout": stdout, "bash_stderr": stderr});
+    Err(Exception::swerex("BashIncorrectSyntaxError", message).with_extra_info(extra))
+}
+
+/// Waits for the end of a command or, if some are given, for an expression in its output after `from`.
+async fn wait(
+    shared: &Shared,
+    exec_id: &str,
+    expect: &[String],
+    from: u64,
+    timeout: Option<f64>,
+) -> Result<Came, Exception> {
+    let until = match expect {
+        [] => json!({"exit": true}),
+        patterns => {
+            json!({"log": {"patterns": patterns, "regex": true, "stream": "stdout", "from_offset": from}})
+        }
+    };
+    // 0 is for ever.
+    let patience = timeout.map_or(0.0, |seconds| seconds.max(0.001));
+    let params = json!({"exec_id": exec_id, "timeout_s": patience, "until": until});
+    let matched = match shared.call("exec.wait", params).await {
+        Ok(waited) => waited["matched"]["log"].clone(),
+        Err(Error::Fault(fault)) if fault.code == Code::WaitTimeout => return Ok(Came::Late),
+        Err(Error::Fault(fault)) if fault.code == Code::CommandFailed => return Ok(Came::End),
+        Err(Error::Fault(fault)) if fault.code == Code::InvalidParams => {
+            return Err(Exception::builtin("ValueError", fault.message));
+        }
+        Err(error) => return Err(Exception::of_daemon(error)),
+    };
+    let number = |name: &str| matched[name].as_u64();
+    let (Some(index), Some(offset), Some(end)) = (number("index"), number("offset"), number("end_offset"))
+    else {
+        return Ok(Came::End);
+    };
+    let pattern = usize::try_from(index).ok().and_then(|index| expect.get(index));
+    Ok(Came::Match { pattern: pattern.cloned().unwrap_or_default(), offset, end })
+}
+
+async fn exit_code(shared: &Shared, exec_id: &str) -> Result<Option<i64>, Exception> {
+    let info = shared.call("exec.info", json!({"exec_id": exec_id})).await.map_err(Exception::of_daemon)?;
+    Ok(info["exit_code"].as_i64())
+}
+
+/// What the terminal showed between two offsets, as plain text.
+async fn read(shared: &Shared, exec_id: &str, from: u64, to: Option<u64>) -> Result<String, Exception> {
+    let mut bytes = output(shared, exec_id, "stdout", from).await?;
+    if let Some(length) = to.map(|to| to.saturating_sub(from)) {
+        bytes.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+    }
+    Ok(plain(&backslashed(&bytes)))
+}
+
+/// All that is kept of a stream from an offset on.
+pub(crate) async fn output(
+    shared: &Shared,
+    exec_id: &str,
+    stream: &str,
+    from: u64,
+) -> Result<Vec<u8>, Exception> {
+    let mut bytes = Vec::new();
+    let mut offset = from;
+    loop {
+        let params = json!({
+            "exec_id": exec_id, "stream": stream, "offset": offset, "limit": PIECE, "encoding": "base64",
+        });
+        let reply = shared.call("exec.output", params).await.map_err(Exception::of_daemon)?;
+        let piece = reply["base64"].as_str().unwrap_or_default();
+        bytes.extend(base64::engine::general_purpose::STANDARD.decode(piece).map_err(Exception::internal)?);
+        let next = reply["next_offset"].as_u64().unwrap_or(offset);
+        if next <= offset || next >= reply["total_bytes"].as_u64().unwrap_or(0) {
+            return Ok(bytes);
+        }
+        offset = next;
+    }
+}
