@@ -78,6 +78,7 @@ pub fn info(id: SessionId) -> SessionInfo {
         unresponsive: false,
         runtime: None,
         damage: None,
+        confinement: Default::default(),
     }
 }
 
