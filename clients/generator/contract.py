@@ -168,7 +168,9 @@ class _Reader:
             return Words(tuple(schema["enum"]))
         for key in ("anyOf", "oneOf"):
             if key in schema:
-                return _union([self._type(_option_name(name, option, schema[key]), option) for option in schema[key]])
+                return _union(
+                    [self._type(_option_name(name, option, schema[key]), option) for option in schema[key]]
+                )
         return self._by_type_word(name, schema)
 
     def _by_type_word(self, name: str, schema: Schema) -> Type:

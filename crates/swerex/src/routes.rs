@@ -68,21 +68,21 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
         return detail(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large");
     };
     let id = parts.headers.get("x-request-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
-    let work = {
-        let shared = Arc::clone(&shared);
-        async move { route(&shared, &parts.method, parts.uri.path(), &parts.headers, body).await }
-    };
-    // A client that gives up and asks again finds its request under way.
-    let work = tokio::spawn(work);
-    let done = async { work.await.unwrap_or_else(|error| Exception::internal(error).into_response()) };
-    match id {
-        None => done.await,
-        Some(id) => {
-            let answer = shared.repeats.once(&id, || async { stored(done.await).await }).await;
-            let mut response = Response::new(Body::from(answer.body));
-            (*response.status_mut(), *response.headers_mut()) = (answer.status, answer.headers);
+    // A task of its own: a client that gives up and asks again finds its request under way.
+    let work = tokio::spawn(async move {
+        let route = || route(&shared, &parts.method, parts.uri.path(), &parts.headers, body);
+        match id {
+            None => stored(route().await).await,
+            Some(id) => shared.repeats.once(&id, || async { stored(route().await).await }).await,
+        }
+    });
+    match work.await {
+        Ok(Answer { status, headers, body }) => {
+            let mut response = Response::new(Body::from(body));
+            (*response.status_mut(), *response.headers_mut()) = (status, headers);
             response
         }
+        Err(error) => Exception::internal(error).into_response(),
     }
 }
 
