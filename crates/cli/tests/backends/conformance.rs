@@ -23,6 +23,7 @@ macro_rules! conformance {
             files_are_those_of_the_place,
         );
     };
+    // A backend that does not keep every promise yet names those that it keeps.
     ($world:expr; $($promise:ident,)*) => {$(
         #[test]
         fn $promise() {

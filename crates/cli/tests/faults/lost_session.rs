@@ -269,7 +269,7 @@ fn its_name_may_be_taken_meanwhile() {
     lose(&mut session);
     let mut taker = daemon.session_with(Shell::Bash, json!({"name": "mine"}));
     let params = session.params(json!({}));
-    let message = session.connection.fails("session.restart", params.clone(), "INVALID_PARAMS");
+    let message = session.connection.fails("session.restart", params.clone(), "NAME_TAKEN");
     assert!(message.contains(&taker.id), "{message}");
     taker.destroy();
     session.connection.ok("session.restart", params);

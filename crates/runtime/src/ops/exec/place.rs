@@ -21,13 +21,11 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) async fn of(runtime: &Arc<Inner>, params: &RunParams) -> Result<Place, Fault> {
+        // A request without a command is refused before anything is looked up or created for it.
+        spec::command(params.command.clone(), params.argv.clone())?;
         Ok(match &params.session_id {
             Some(named) => Place { session: runtime.living(named).await?, is_temporary: false },
-            None => {
-                // A request that is refused anyway costs no session.
-                spec::command(params.command.clone(), params.argv.clone())?;
-                Place { session: create::temporary(runtime).await?, is_temporary: true }
-            }
+            None => Place { session: create::temporary(runtime).await?, is_temporary: true },
         })
     }
 
