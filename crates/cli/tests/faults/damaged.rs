@@ -80,8 +80,12 @@ fn a_host_that_is_lost_with_broken_files_is_damaged_at_once_and_its_name_is_free
     session.ok(":");
     let file = description(&daemon, &session);
     wait_until("its state is stored", GUARD, || file.exists());
+    // A host writes the file after a command; one that is stopped does not write over what stands there.
+    let host = session.host_pid();
+    process::signal(host, process::Signal::STOP);
     fs::write(&file, "no JSON").unwrap();
-    session.kill_host();
+    process::signal(host, process::Signal::KILL);
+    process::assert_ends("the host", host);
     wait_until("the session is damaged", GUARD, || status(&mut session) == "damaged");
     assert_eq!(session.info()["name"], "mine");
     let output = daemon.trl(&["run", "-s", "mine", "echo fresh"]);
