@@ -178,8 +178,22 @@ fn a_dot_env_decides_nothing_outside_unless_it_is_named() {
 #[test]
 fn what_names_a_place_a_secret_or_an_address_reaches_outside() {
     use super::super::keys::Reach;
-    let telling =
-        ["PATH", "HOME", "HTTP", "TOKEN", "FILE", "KEY", "CERT", "CA", "RELAY", "CREDENTIALS", "DIR"];
+    let telling = [
+        "PATH",
+        "HOME",
+        "HTTP",
+        "TOKEN",
+        "FILE",
+        "KEY",
+        "CERT",
+        "CA",
+        "RELAY",
+        "CREDENTIALS",
+        "DIR",
+        "ISOLATION",
+        "ENGINE",
+        "PROGRAM",
+    ];
     for key in Key::ALL {
         let parts = key.env().split('_').skip(1);
         let outside = parts

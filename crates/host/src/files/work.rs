@@ -80,11 +80,13 @@ fn across_devices(source: &Located, target: &Located, overwrite: bool) -> io::Re
 fn remove(dir: &str, params: &RemoveParams) -> Result<FileDone, Fault> {
     let RemoveParams { path, recursive, .. } = params;
     let failed = |error: io::Error| fault::of(path, &error);
-    let full = absolute(dir, path)?;
-    let at = Located::entry(&full).map_err(failed)?;
-    if at.name == "." {
+    // `Path` drops a last `.`, and would name the directory itself.
+    let last = path.trim_end_matches('/').rsplit('/').next();
+    if matches!(last, Some("." | ".." | "")) {
         return Err(fault::new(Code::InvalidParams, path, "cannot be removed by that name"));
     }
+    let full = absolute(dir, path)?;
+    let at = Located::entry(&full).map_err(failed)?;
     let Some(stat) = at.stat().map_err(failed)? else {
         return Err(fault::new(Code::FileNotFound, path, "does not exist"));
     };
