@@ -397,6 +397,18 @@ impl Inner {
         }
     }
 
+    /// What this id or name stands for. A session of which nothing is known yet, since its creation has only
+    /// begun, is waited for.
+    pub(crate) async fn described(&self, named: &str) -> Result<Found, Fault> {
+        let mut settled = self.settled.subscribe();
+        loop {
+            match self.registry.find(named)? {
+                Found::Creating(_, None) if settled.changed().await.is_ok() => {}
+                found => return Ok(found),
+            }
+        }
+    }
+
     /// A session has been created, has failed to be, or is over.
     pub(crate) fn settle(&self) {
         self.settled.send_replace(());

@@ -10,7 +10,7 @@ use crate::registry::Found;
 use crate::runtime::Inner;
 
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: &SessionParams) -> Result<SessionInfo, Fault> {
-    let found = match runtime.registry.find(&params.session_id)? {
+    let found = match runtime.described(&params.session_id).await? {
         Found::Living(session) => match session.info().await {
             Ok(info) => return Ok(info),
             // It ended while it was asked: what is known of it now is the answer.
