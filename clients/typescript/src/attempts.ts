@@ -7,8 +7,11 @@ import { type DaemonError, LostError } from "./errors.js";
 import { ID_PARAMS, REPEATABLE, WAITS } from "./protocol.js";
 import { type Params, requestLine } from "./wire.js";
 
-/** A daemon that is being replaced costs one or two. */
-export const TRIES = 4;
+/**
+ * A daemon that is being replaced costs one or two. Node has no file locks, so several callers may each start a
+ * daemon; a connection to one that loses that race ends at once and costs another.
+ */
+export const TRIES = 10;
 
 export class Attempts {
   readonly id: string;
