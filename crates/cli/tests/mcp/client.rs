@@ -18,7 +18,7 @@ pub struct Mcp {
     next_id: u64,
     /// By tool, what its structured results look like; empty for a client that gets text alone.
     schemas: HashMap<String, Value>,
-    /// What came that was no answer to a call.
+    /// What came that nobody has asked for yet: notifications, and answers to other calls.
     pub notifications: Vec<Value>,
 }
 
@@ -92,7 +92,11 @@ impl Mcp {
         id
     }
 
+    /// Answers come in any order: one that came while another was waited for has been kept.
     pub fn answer_to(&mut self, id: u64) -> Value {
+        if let Some(at) = self.notifications.iter().position(|message| message["id"] == id) {
+            return self.notifications.remove(at);
+        }
         loop {
             let message = self.receive();
             if message["id"] == id {

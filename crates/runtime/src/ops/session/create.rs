@@ -36,7 +36,6 @@ pub(crate) async fn perform(
     // In a task of its own: a client that goes away must not leave half a session.
     let making = tokio::spawn(make(Arc::clone(runtime), plan, reservation));
     let made = making.await.unwrap_or_else(|error| Err(Fault::internal(format!("session.create: {error}"))));
-    runtime.settle();
     let session = made?;
     if caller.is_gone() {
         tracing::info!(session = %session.id, "nobody heard of this session: it is ended");
@@ -63,9 +62,7 @@ pub(crate) async fn temporary(runtime: &Arc<Inner>) -> Result<Arc<Session>, Faul
     let id = free_id(runtime, &*plan.backend).await?;
     let reservation = runtime.registry.reserve_temporary(id)?;
     let making = tokio::spawn(make(Arc::clone(runtime), plan, reservation));
-    let made = making.await.unwrap_or_else(|error| Err(Fault::internal(format!("session.create: {error}"))));
-    runtime.settle();
-    made
+    making.await.unwrap_or_else(|error| Err(Fault::internal(format!("session.create: {error}"))))
 }
 
 /// What was asked for, resolved; only the id is missing.
@@ -227,12 +224,19 @@ fn check_limits(limits: &SessionLimits) -> Result<(), Fault> {
     }
 }
 
+/// Those who wait for the session hear of its end also if the client that asked for it is gone.
 async fn make(runtime: Arc<Inner>, plan: Plan, reservation: Reservation) -> Result<Arc<Session>, Fault> {
+    let made = start(&runtime, plan, reservation).await;
+    runtime.settle();
+    made
+}
+
+async fn start(runtime: &Arc<Inner>, plan: Plan, reservation: Reservation) -> Result<Arc<Session>, Fault> {
     let id = reservation.id;
     let backend = Arc::clone(&plan.backend);
     reservation.describe(plan.info(id));
     runtime.backends.remember(&*backend);
-    let started = backend.start(plan.into_spec(&runtime, id)).await;
+    let started = backend.start(plan.into_spec(runtime, id)).await;
     runtime.health.note(&*backend, started.as_ref().map(drop));
     match started {
         Ok(started) => {

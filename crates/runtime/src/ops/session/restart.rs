@@ -20,11 +20,14 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, params: &RestartParams) -> Res
         Found::Living(session) => restart(&session).await?,
         Found::Past { end: End::Lost, info, backend } => {
             // In a task of its own: a client that goes away must not leave half a session.
-            let reviving = tokio::spawn(revive(Arc::clone(runtime), backend, *info));
+            let runtime = Arc::clone(runtime);
+            let reviving = tokio::spawn(async move {
+                let revived = revive(Arc::clone(&runtime), backend, *info).await;
+                runtime.settle();
+                revived
+            });
             let failed = |error| Err(Fault::internal(format!("session.restart: {error}")));
-            let revived = reviving.await.unwrap_or_else(failed);
-            runtime.settle();
-            revived?
+            reviving.await.unwrap_or_else(failed)?
         }
         other => return Err(other.refusal()),
     };
