@@ -119,6 +119,8 @@ import type {
   SessionInputReply,
   SessionListParams,
   SessionListReply,
+  SessionRenameParams,
+  SessionRenameReply,
   SessionResizeParams,
   SessionResizeReply,
   SessionRestartParams,
@@ -422,6 +424,11 @@ export abstract class Methods {
   /** `session.list`: Lists the sessions. */
   sessionList(params: SessionListParams = {}, options?: CallOptions): Promise<SessionListReply> {
     return this.request("session.list", params, options);
+  }
+
+  /** `session.rename`: Gives a living session another name. */
+  sessionRename(params: SessionRenameParams, options?: CallOptions): Promise<SessionRenameReply> {
+    return this.request("session.rename", params, options);
   }
 
   /** `session.resize`: Changes the size of an attached session's terminal. */

@@ -58,6 +58,7 @@ export const METHODS = [
   "session.info",
   "session.input",
   "session.list",
+  "session.rename",
   "session.resize",
   "session.restart",
   "system.info",
@@ -203,7 +204,7 @@ export interface AgentWhoamiReply {
 /** What answers: a program and its arguments, or a line for `/bin/sh`. */
 export type AnswerCommand = (readonly string[]) | string;
 
-export type Change = "created" | "ended" | "lost" | "restarted" | "queued" | "started" | "finished" | "present" | "released" | "sent" | "read";
+export type Change = "created" | "ended" | "lost" | "restarted" | "renamed" | "queued" | "started" | "finished" | "present" | "released" | "sent" | "read";
 
 /** One change. What it is not about is left out. */
 export interface ChangeEvent {
@@ -983,6 +984,11 @@ export interface SessionListReply {
   readonly sessions: readonly SessionInfo[];
 }
 
+export interface SessionRenameReply {
+  readonly name: string;
+  readonly session_id: SessionId;
+}
+
 export interface SessionResizeReply {
   readonly cols: number;
   readonly rows: number;
@@ -1693,6 +1699,13 @@ export interface SessionInputParams {
 /** Params of requests that take none. */
 export type SessionListParams = Readonly<Record<string, never>>;
 
+export interface SessionRenameParams {
+  /** Its new name, unique among living sessions. */
+  readonly name: string;
+  /** A session's id or name. */
+  readonly session_id: string;
+}
+
 export interface SessionResizeParams {
   /** 1 to 1000. */
   readonly cols: number;
@@ -1782,6 +1795,7 @@ export interface Calls {
   "session.info": { params: SessionInfoParams; reply: SessionInfo };
   "session.input": { params: SessionInputParams; reply: SessionInputReply };
   "session.list": { params: SessionListParams; reply: SessionListReply };
+  "session.rename": { params: SessionRenameParams; reply: SessionRenameReply };
   "session.resize": { params: SessionResizeParams; reply: SessionResizeReply };
   "session.restart": { params: SessionRestartParams; reply: SessionRestartReply };
   "system.info": { params: SystemInfoParams; reply: SystemInfoReply };

@@ -11,8 +11,8 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use crate::config::{EnvFile, Flags, Key};
 use crate::verbs::{
     agent, agents, attach, cancel, completions, confine, contacts, cp, doctor, envelope, inbox, info, kill,
-    logs, ls, man, mcp, ps, relay, reply, restart, run, runtimes, screen, send, send_input, sent, serve,
-    setup, sh, shutdown, swerex, top, version, wait, watch,
+    logs, ls, man, mcp, ps, relay, rename, reply, restart, run, runtimes, screen, send, send_input, sent,
+    serve, setup, sh, shutdown, swerex, top, version, wait, watch,
 };
 
 /// Terminals that never lose their place.
@@ -88,6 +88,7 @@ pub(crate) enum Verb {
     Ls(ls::Args),
     Info(info::Args),
     Kill(kill::Args),
+    Rename(rename::Args),
     Ps(ps::Args),
     Wait(wait::Args),
     Logs(logs::Args),

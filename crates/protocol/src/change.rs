@@ -37,6 +37,8 @@ pub enum Change {
     Lost,
     /// A session has a new shell.
     Restarted,
+    /// A session has a new name.
+    Renamed,
     /// A command waits for its turn.
     Queued,
     /// A command runs.

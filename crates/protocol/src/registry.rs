@@ -31,6 +31,8 @@ pub enum Request => Reply {
     SessionDestroy = "session.destroy", session::DestroyParams => session::Destroyed, CHANGES;
     /// Starts a new shell for a session and restores its state.
     SessionRestart = "session.restart", session::RestartParams => session::Restarted, CHANGES;
+    /// Gives a living session another name.
+    SessionRename = "session.rename", session::RenameParams => session::Renamed, CHANGES;
     /// Ends a session when the connection that asked closes, or no longer.
     SessionBind = "session.bind", session::BindParams => session::Bound, CHANGES;
     /// Shows a session as on a terminal, until the client detaches.

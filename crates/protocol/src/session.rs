@@ -138,6 +138,21 @@ pub struct RestartParams {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+pub struct RenameParams {
+    /// A session's id or name.
+    pub session_id: String,
+    /// Its new name, unique among living sessions.
+    pub name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Renamed {
+    pub session_id: SessionId,
+    pub name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct DestroyParams {
     /// A session's id or name.
     pub session_id: String,

@@ -187,6 +187,11 @@ pub enum ToHost {
     Restart {
         req: u64,
     },
+    /// Answered with `Session` once the name is stored.
+    Rename {
+        req: u64,
+        name: String,
+    },
     /// Answered with `File`, after data frames with the bytes that were read.
     File {
         req: u64,

@@ -55,6 +55,9 @@ impl Runtime {
             Request::SessionRestart(params) => {
                 wrap::<m::SessionRestart>(session::restart::perform(runtime, &params).await)
             }
+            Request::SessionRename(params) => {
+                wrap::<m::SessionRename>(session::rename::perform(runtime, params).await)
+            }
             Request::SessionBind(params) => {
                 wrap::<m::SessionBind>(session::bind::perform(runtime, &params, caller))
             }

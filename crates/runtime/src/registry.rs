@@ -103,7 +103,7 @@ impl Registry {
         }
         tables.slots.insert(id, Slot::Creating(None));
         tables.temporary.insert(id);
-        Ok(Reservation { registry: Arc::clone(self), id, name: None, done: false })
+        Ok(Reservation { registry: Arc::clone(self), id, done: false })
     }
 
     /// Takes a place for a new session; dropped, the place is free again.
@@ -131,7 +131,7 @@ impl Registry {
         if let Some(name) = name {
             tables.names.insert(name.to_owned(), id);
         }
-        Ok(Reservation { registry: Arc::clone(self), id, name: name.map(str::to_owned), done: false })
+        Ok(Reservation { registry: Arc::clone(self), id, done: false })
     }
 
     /// An id that no session has or had.
@@ -143,10 +143,35 @@ impl Registry {
     /// Enters a session whose host was found alive.
     pub(crate) fn adopt(&self, session: Arc<Session>) {
         let mut tables = self.lock();
-        if let Some(name) = &session.name {
-            tables.names.insert(name.clone(), session.id);
+        if let Some(name) = session.last_info().name {
+            tables.names.insert(name, session.id);
         }
         tables.slots.insert(session.id, Slot::Living(session));
+    }
+
+    /// Gives a session a second name until [`Registry::keep_name`] decides between the two. Returns the first.
+    pub(crate) fn add_name(&self, name: &str, session: &Arc<Session>) -> Result<Option<String>, Fault> {
+        let mut tables = self.lock();
+        let holder = tables.names.get(name).copied();
+        if let Some(holder) = holder.filter(|holder| *holder != session.id) {
+            return Err(name_taken(name, holder));
+        }
+        let old =
+            tables.names.iter().find(|(_, holder)| **holder == session.id).map(|(name, _)| name.clone());
+        // One that has just ended gets no name any more.
+        if tables.has(session) {
+            tables.names.insert(name.to_owned(), session.id);
+        }
+        Ok(old)
+    }
+
+    /// Leaves a session only this name.
+    pub(crate) fn keep_name(&self, name: Option<String>, session: &Arc<Session>) {
+        let mut tables = self.lock();
+        if tables.has(session) {
+            tables.free_names(session.id);
+            tables.names.extend(name.map(|name| (name, session.id)));
+        }
     }
 
     /// Moves a session to those that are over, with what was last known of it.
@@ -154,7 +179,7 @@ impl Registry {
         let mut tables = self.lock();
         tables.temporary.remove(&info.session_id);
         if let Some(Slot::Living(session)) = tables.slots.remove(&info.session_id) {
-            tables.free_name(info.name.as_deref(), info.session_id);
+            tables.free_names(info.session_id);
             tables.remember(info, end, Arc::clone(&session.backend));
         }
     }
@@ -267,12 +292,12 @@ impl Registry {
 }
 
 impl Tables {
-    fn free_name(&mut self, name: Option<&str>, id: SessionId) {
-        if let Some(name) = name
-            && self.names.get(name) == Some(&id)
-        {
-            self.names.remove(name);
-        }
+    fn has(&self, session: &Arc<Session>) -> bool {
+        matches!(self.slots.get(&session.id), Some(Slot::Living(living)) if Arc::ptr_eq(living, session))
+    }
+
+    fn free_names(&mut self, id: SessionId) {
+        self.names.retain(|_, holder| *holder != id);
     }
 
     fn remember(&mut self, info: SessionInfo, end: End, backend: Arc<dyn Backend>) {
@@ -326,7 +351,6 @@ fn name_taken(name: &str, holder: SessionId) -> Fault {
 pub(crate) struct Reservation {
     registry: Arc<Registry>,
     pub(crate) id: SessionId,
-    name: Option<String>,
     done: bool,
 }
 
@@ -351,7 +375,7 @@ impl Drop for Reservation {
             let mut tables = self.registry.lock();
             tables.slots.remove(&self.id);
             tables.temporary.remove(&self.id);
-            tables.free_name(self.name.as_deref(), self.id);
+            tables.free_names(self.id);
         }
     }
 }

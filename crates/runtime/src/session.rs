@@ -20,7 +20,6 @@ const INFO_PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: SessionId,
-    pub(crate) name: Option<String>,
     pub(crate) tty: bool,
     pub(crate) link: Link,
     pub(crate) backend: Arc<dyn Backend>,
@@ -29,6 +28,8 @@ pub(crate) struct Session {
     unresponsive: watch::Sender<bool>,
     /// Its counters when this daemon created or adopted it.
     begun: Totals,
+    /// Held while its name changes: one change at a time.
+    pub(crate) renaming: tokio::sync::Mutex<()>,
     last_info: Mutex<SessionInfo>,
 }
 
@@ -72,13 +73,13 @@ impl Session {
     ) -> Session {
         Session {
             id: info.session_id,
-            name: info.name.clone(),
             tty: info.tty,
             link,
             backend,
             host,
             unresponsive: watch::Sender::new(false),
             begun: Totals::of(&info),
+            renaming: tokio::sync::Mutex::default(),
             last_info: Mutex::new(info),
         }
     }

@@ -30,6 +30,10 @@ impl Inner {
         }
     }
 
+    pub(crate) fn session_renamed(&self, session: &Session) {
+        self.feed.tell(of_session(session, Change::Renamed));
+    }
+
     pub(crate) fn tell_end(&self, session: &Session, end: &End) {
         let told = match end {
             End::Ended { reason } => {
@@ -69,7 +73,7 @@ async fn watch(runtime: Arc<Inner>, session: Arc<Session>) {
 fn of_session(session: &Session, change: Change) -> ChangeEvent {
     ChangeEvent {
         session_id: Some(session.id),
-        name: session.name.clone(),
+        name: session.last_info().name,
         ..ChangeEvent::new(Topic::Session, change)
     }
 }

@@ -71,6 +71,7 @@ METHODS: tuple[str, ...] = (
     "session.info",
     "session.input",
     "session.list",
+    "session.rename",
     "session.resize",
     "session.restart",
     "system.info",
@@ -167,6 +168,7 @@ Change = Literal[
     "ended",
     "lost",
     "restarted",
+    "renamed",
     "queued",
     "started",
     "finished",
@@ -1904,6 +1906,19 @@ class SessionListReply(Shown):
     def decode(cls, data: dict[str, Any]) -> Self:
         return cls(
             sessions=[SessionInfo.decode(item) for item in data["sessions"]],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionRenameReply(Shown):
+    name: str
+    session_id: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            name=data["name"],
+            session_id=data["session_id"],
         )
 
 

@@ -20,6 +20,7 @@ pub(crate) mod man;
 pub(crate) mod mcp;
 pub(crate) mod ps;
 pub(crate) mod relay;
+pub(crate) mod rename;
 pub(crate) mod reply;
 pub(crate) mod restart;
 pub(crate) mod run;

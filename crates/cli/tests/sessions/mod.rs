@@ -7,6 +7,7 @@ mod invisible;
 mod large_state;
 mod lifecycle;
 mod long_life;
+mod rename;
 mod restore;
 mod shell_death;
 mod state;

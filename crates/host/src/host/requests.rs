@@ -64,11 +64,22 @@ impl Host {
                 (req, info.map(|info| Some(FromHost::Execs { req, execs: vec![info] })))
             }
             ToHost::File { req, file } => (req, self.on_file(from(req), &file)),
+            ToHost::Rename { req, name } => (req, self.on_rename(req, name)),
             ToHost::Session { req } => {
                 (req, Ok(Some(FromHost::Session { req, session: Box::new(self.info()) })))
             }
         };
         self.subscribers.reply(from(req), answer);
+    }
+
+    /// The answer says that the name survives this host.
+    fn on_rename(&mut self, req: u64, name: String) -> Result<Option<FromHost>, Fault> {
+        let old = self.spec.name.replace(name);
+        if let Err(error) = self.store_session() {
+            self.spec.name = old;
+            return Err(Fault::refused_by_system("the new name could not be stored", &error));
+        }
+        Ok(Some(FromHost::Session { req, session: Box::new(self.info()) }))
     }
 
     pub(super) fn known(&self, number: u64) -> Result<&Exec, Fault> {

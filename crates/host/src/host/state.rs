@@ -1,6 +1,7 @@
 //! Between two commands: the shell puts back what held for one only and prints its state, which is
 //! kept for a new shell and a new host.
 
+use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 
@@ -102,17 +103,20 @@ impl Host {
         StateRead::Known
     }
 
-    /// Writes down what a host after this one needs.
+    /// Writes down what a host after this one needs. On a full disk the last that could be written stays.
     pub(super) fn save_session(&mut self) {
+        self.store_session().ok();
+    }
+
+    pub(super) fn store_session(&mut self) -> io::Result<()> {
         if self.shutdown.has_begun() {
-            return;
+            return Ok(());
         }
         self.state.mark_saved();
         let snapshot = self.state.known().cloned();
         let waiting = self.commands.queue().collect();
         let since = Since { next_number: self.commands.next_number(), waiting };
         let file = SessionFile::new(self.spec.clone(), self.info(), SavedState { snapshot, since });
-        // On a full disk the last one that could be written stays.
-        file.write(Path::new(&self.spec.state_dir)).ok();
+        file.write(Path::new(&self.spec.state_dir))
     }
 }

@@ -7,5 +7,6 @@ pub(crate) mod destroy;
 pub(crate) mod info;
 pub(crate) mod input;
 pub(crate) mod list;
+pub(crate) mod rename;
 pub(crate) mod resize;
 pub(crate) mod restart;

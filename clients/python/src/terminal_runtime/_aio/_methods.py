@@ -78,6 +78,7 @@ from ..protocol import (
     SessionInputReply,
     SessionLimitsParam,
     SessionListReply,
+    SessionRenameReply,
     SessionResizeReply,
     SessionRestartReply,
     Stream,
@@ -1151,6 +1152,21 @@ class AsyncMethods:
             }
         )
         return await self._request("session.list", params, SessionListReply)
+
+    async def session_rename(
+        self,
+        *,
+        name: str,
+        session_id: str,
+    ) -> SessionRenameReply:
+        """`session.rename`: Gives a living session another name."""
+        params = _given(
+            {
+                "name": name,
+                "session_id": session_id,
+            }
+        )
+        return await self._request("session.rename", params, SessionRenameReply)
 
     async def session_resize(
         self,

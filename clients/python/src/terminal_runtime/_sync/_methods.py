@@ -79,6 +79,7 @@ from ..protocol import (
     SessionInputReply,
     SessionLimitsParam,
     SessionListReply,
+    SessionRenameReply,
     SessionResizeReply,
     SessionRestartReply,
     Stream,
@@ -1152,6 +1153,21 @@ class Methods:
             }
         )
         return self._request("session.list", params, SessionListReply)
+
+    def session_rename(
+        self,
+        *,
+        name: str,
+        session_id: str,
+    ) -> SessionRenameReply:
+        """`session.rename`: Gives a living session another name."""
+        params = _given(
+            {
+                "name": name,
+                "session_id": session_id,
+            }
+        )
+        return self._request("session.rename", params, SessionRenameReply)
 
     def session_resize(
         self,

@@ -263,7 +263,7 @@ async fn free_id(runtime: &Inner, backend: &dyn Backend) -> Result<SessionId, Fa
     }
 }
 
-fn check_name(name: &str) -> Result<(), Fault> {
+pub(crate) fn check_name(name: &str) -> Result<(), Fault> {
     if is_session_name(name) {
         return Ok(());
     }
