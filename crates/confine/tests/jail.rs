@@ -51,7 +51,7 @@ impl Cage {
         let (mut read, write) = std::io::pipe().unwrap();
         let streams = [StreamFrom::Null, StreamFrom::Given, StreamFrom::Given];
         let program = sh(script, self.workspace.path());
-        let spawned = self.jail.spawn(&program, streams, &[write.as_fd(), write.as_fd()]).unwrap();
+        let spawned = self.jail.spawn(&program, streams, (24, 80), &[write.as_fd(), write.as_fd()]).unwrap();
         drop(write);
         let mut text = String::new();
         read.read_to_string(&mut text).unwrap();
@@ -168,7 +168,7 @@ fn a_terminal_is_one_of_the_inside() {
         let mut cage = cage(strength, &Isolation::of(Profile::Workspace));
         let program = sh("tty <&1; echo $(ls /dev/pts)", Path::new("/"));
         let streams = [StreamFrom::Null, StreamFrom::Terminal, StreamFrom::Terminal];
-        let spawned = cage.jail.spawn(&program, streams, &[]).unwrap();
+        let spawned = cage.jail.spawn(&program, streams, (24, 80), &[]).unwrap();
         let master = File::from(spawned.terminal.unwrap());
         assert_eq!(cage.end_of(spawned.pid), Ending::Status(0));
         let mut text = Vec::new();
@@ -192,7 +192,7 @@ fn everything_ends_with_the_cage() {
     let (mut read, write) = std::io::pipe().unwrap();
     let program = sh("setsid sleep 1000 & setsid sh -c 'sleep 1000 & sleep 1000' & :", Path::new("/"));
     let streams = [StreamFrom::Null, StreamFrom::Given, StreamFrom::Null];
-    let spawned = cage.jail.spawn(&program, streams, &[write.as_fd()]).unwrap();
+    let spawned = cage.jail.spawn(&program, streams, (24, 80), &[write.as_fd()]).unwrap();
     drop(write);
     assert_eq!(cage.end_of(spawned.pid), Ending::Status(0));
     drop(cage);

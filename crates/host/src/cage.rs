@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
 
+use rustix::termios::Winsize;
 use trl_confine::linux::cgroups::{self, Groups, Wanted};
 use trl_confine::linux::init::{Ending, Program, StreamFrom};
 use trl_confine::linux::jail::{Jail, Shown, Spawned, Strength};
@@ -213,9 +214,10 @@ impl Cage {
         command: &Command,
         arg0: &str,
         streams: [StreamFrom; 3],
+        size: Winsize,
         given: &[BorrowedFd<'_>],
     ) -> io::Result<Spawned> {
-        self.living()?.spawn(&program(command, arg0), streams, given)
+        self.living()?.spawn(&program(command, arg0), streams, (size.ws_row, size.ws_col), given)
     }
 
     /// A cage whose pid 1 has ended is made anew.

@@ -23,7 +23,8 @@ use super::jail::channel::{self, Received};
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Ask {
     /// The text of the program to start is in the first descriptor; then those of its streams.
-    Spawn { streams: [StreamFrom; 3], terminal: bool },
+    /// A terminal that is made for it has these rows and columns from the start.
+    Spawn { streams: [StreamFrom; 3], size: (u16, u16) },
     /// Start a process that holds descriptors, and talks over the one that comes with this.
     Hold,
 }
@@ -168,7 +169,7 @@ fn collect(socket: &OwnedFd) {
 
 fn answer(socket: &OwnedFd, ask: Ask, fds: Vec<OwnedFd>) {
     let started = match ask {
-        Ask::Spawn { streams, terminal } => spawn(streams, terminal, fds),
+        Ask::Spawn { streams, size } => spawn(streams, size, fds),
         Ask::Hold => hold(fds),
     };
     let sent = match &started {
@@ -193,12 +194,12 @@ struct Started {
     terminal: Option<OwnedFd>,
 }
 
-fn spawn(streams: [StreamFrom; 3], terminal: bool, fds: Vec<OwnedFd>) -> io::Result<Started> {
+fn spawn(streams: [StreamFrom; 3], size: (u16, u16), fds: Vec<OwnedFd>) -> io::Result<Started> {
     let mut fds = fds.into_iter();
     let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
     let text = channel::read_all(&fds.next().ok_or_else(invalid)?)?;
     let program = Program::decode(&text).ok_or_else(invalid)?;
-    let terminal = if terminal { Some(open_terminal()?) } else { None };
+    let terminal = if streams.contains(&StreamFrom::Terminal) { Some(open_terminal(size)?) } else { None };
     let mut stdio = |from: StreamFrom| match from {
         StreamFrom::Null => Ok(Stdio::null()),
         StreamFrom::Given => fds.next().map(Stdio::from).ok_or_else(invalid),
@@ -260,13 +261,13 @@ pub(super) fn default_signals() {
 }
 
 /// A terminal of this namespace: the host's end, and the program's.
-fn open_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
+fn open_terminal((rows, cols): (u16, u16)) -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let master = rustix::fs::open("/dev/ptmx", flags, Mode::empty())?;
     rustix::pty::unlockpt(&master)?;
     let name = rustix::pty::ptsname(&master, Vec::new())?;
     let program_end = rustix::fs::open(&*name, flags, Mode::empty())?;
-    let size = rustix::termios::Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    let size = rustix::termios::Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 };
     rustix::termios::tcsetwinsize(&master, size)?;
     Ok((master, program_end))
 }

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use rustix::termios::Winsize;
 use trl_confine::linux::init::StreamFrom;
 use trl_protocol::fault::Fault;
 
@@ -84,6 +85,7 @@ impl Host {
             stderr: stderr_write,
             on_terminal: exec.tty.is_some(),
             merge: exec.spec.merge_stderr,
+            size: terminal::size_of(self.shell.as_ref()),
         };
         let arg0 = self.spec.shell.rsplit('/').next().unwrap_or_default();
         let (pid, master) = match self.cage.is_closed() {
@@ -92,7 +94,7 @@ impl Host {
         };
         let mut reads = [Some(stdout), Some(stderr)];
         if let Some(master) = master {
-            terminal::own(exec, self.shell.as_ref(), &master)?;
+            terminal::own(exec, &master)?;
             reads[0] = Some(master);
             reads[1].take_if(|_| exec.spec.merge_stderr);
         }
@@ -112,6 +114,8 @@ struct Streams {
     /// A terminal of its own in the place of stdin and stdout, and of stderr if that is merged.
     on_terminal: bool,
     merge: bool,
+    /// Of the terminal, from its start.
+    size: Winsize,
 }
 
 /// Its pid, and the end to read of its terminal if it has one.
@@ -121,11 +125,11 @@ fn start_here(
     arg0: &str,
     streams: Streams,
 ) -> std::io::Result<(i32, Option<OwnedFd>)> {
-    let Streams { stdin, stdout, stderr, on_terminal, merge } = streams;
+    let Streams { stdin, stdout, stderr, on_terminal, merge, size } = streams;
     command.arg0(arg0).stdin(stdin.map_or_else(Stdio::null, Stdio::from)).stdout(stdout).stderr(stderr);
     let mut master = None;
     if on_terminal {
-        let (ours, slave) = open_terminal()?;
+        let (ours, slave) = open_terminal(size)?;
         command.stdin(slave.try_clone()?).stdout(slave.try_clone()?);
         if merge {
             command.stderr(slave);
@@ -154,7 +158,7 @@ fn start_inside(
     arg0: &str,
     streams: &Streams,
 ) -> std::io::Result<(i32, Option<OwnedFd>)> {
-    let Streams { stdin, stdout, stderr, on_terminal, merge } = streams;
+    let Streams { stdin, stdout, stderr, on_terminal, merge, size } = streams;
     let sources = [
         (stdin.as_ref(), *on_terminal),
         (Some(stdout), *on_terminal),
@@ -170,6 +174,6 @@ fn start_inside(
         .filter(|(_, terminal)| !terminal)
         .filter_map(|(fd, _)| Some(fd.as_ref()?.as_fd()))
         .collect();
-    let spawned = cage.spawn(command, arg0, from, &given)?;
+    let spawned = cage.spawn(command, arg0, from, *size, &given)?;
     Ok((spawned.pid, spawned.terminal))
 }

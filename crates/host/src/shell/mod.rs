@@ -34,6 +34,7 @@ use trl_protocol::wire::SessionSpec;
 
 use crate::cage::{Cage, Visible};
 use crate::strays::Seen;
+use crate::terminal::UNSIZED;
 use control::Control;
 use dialect::Dialect;
 use prompt::Heard;
@@ -97,11 +98,11 @@ impl Shell {
         let arg0 = spec.shell.rsplit('/').next().unwrap_or(&spec.shell);
         let (pid, terminal) = if cage.is_closed() {
             let streams = [StreamFrom::Given, StreamFrom::Terminal, StreamFrom::Given];
-            let spawned = cage.spawn(&command, arg0, streams, &[stdin.as_fd(), stderr.as_fd()])?;
+            let spawned = cage.spawn(&command, arg0, streams, UNSIZED, &[stdin.as_fd(), stderr.as_fd()])?;
             let pid = Pid::from_raw(spawned.pid).ok_or(io::ErrorKind::NotFound)?;
             (pid, spawned.terminal.ok_or(io::ErrorKind::NotFound)?)
         } else {
-            let (terminal, slave) = open_terminal()?;
+            let (terminal, slave) = open_terminal(UNSIZED)?;
             command.arg0(arg0).stdin(stdin).stdout(slave).stderr(stderr);
             let mut confine = cage.before_exec();
             // SAFETY: only async-signal-safe system calls between fork and exec.
@@ -188,13 +189,13 @@ impl Shell {
 }
 
 /// A new terminal: the host's end, and the program's.
-pub fn open_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
+pub fn open_terminal(size: Winsize) -> io::Result<(OwnedFd, OwnedFd)> {
     let master = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     rustix::pty::grantpt(&master)?;
     rustix::pty::unlockpt(&master)?;
     let name: CString = rustix::pty::ptsname(&master, Vec::new())?;
     let slave = rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
-    rustix::termios::tcsetwinsize(&master, Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 })?;
+    rustix::termios::tcsetwinsize(&master, size)?;
     Ok((master, slave))
 }
 

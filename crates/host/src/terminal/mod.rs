@@ -199,13 +199,16 @@ pub(crate) fn enter(exec: &mut Exec, shell: &Shell) -> io::Result<()> {
     Ok(())
 }
 
+/// The size of the session's terminal, which background commands begin with.
+pub(crate) fn size_of(shell: Option<&Shell>) -> Winsize {
+    shell.and_then(|shell| rustix::termios::tcgetwinsize(&shell.terminal).ok()).unwrap_or(UNSIZED)
+}
+
 /// A background command has a terminal of its own, whose end to read this is.
-pub(crate) fn own(exec: &mut Exec, shell: Option<&Shell>, master: &OwnedFd) -> io::Result<()> {
+pub(crate) fn own(exec: &mut Exec, master: &OwnedFd) -> io::Result<()> {
     let Some(tty) = &mut exec.tty else { return Ok(()) };
-    let size = shell.and_then(|shell| rustix::termios::tcgetwinsize(&shell.terminal).ok()).unwrap_or(UNSIZED);
     rustix::io::ioctl_fionbio(master, true)?;
-    rustix::termios::tcsetwinsize(master, size)?;
-    tty.clear(size);
+    tty.clear(rustix::termios::tcgetwinsize(master)?);
     tty.own = Some(master.try_clone()?);
     Ok(())
 }

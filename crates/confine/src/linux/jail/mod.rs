@@ -123,17 +123,18 @@ impl Jail {
         self.holder.as_ref().map(|holder| holder.pid_inside)
     }
 
-    /// Starts a program inside; `given` are its streams that come from here.
+    /// Starts a program inside; `given` are its streams that come from here. `size` is that of the terminal, if it gets
+    /// one: rows and columns.
     pub fn spawn(
         &mut self,
         program: &Program,
         streams: [StreamFrom; 3],
+        size: (u16, u16),
         given: &[BorrowedFd<'_>],
     ) -> io::Result<Spawned> {
         let text = channel::file_with(&program.encode())?;
         let fds: Vec<BorrowedFd<'_>> = std::iter::once(text.as_fd()).chain(given.iter().copied()).collect();
-        let terminal = streams.contains(&StreamFrom::Terminal);
-        let (pid, fds) = self.ask(&Ask::Spawn { streams, terminal }, &fds)?;
+        let (pid, fds) = self.ask(&Ask::Spawn { streams, size }, &fds)?;
         let mut fds = fds.into_iter();
         let pidfd = fds.next().ok_or_else(broken)?;
         let here = pid_of(&pidfd)?;
