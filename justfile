@@ -34,6 +34,10 @@ contract:
 bench *ARGS:
     cargo bench -p trl --bench engine -- {{ ARGS }}
 
+# What the clients in Python and TypeScript add to a request; fails above 1.5 times the raw socket
+bench-clients:
+    ./scripts/test-clients --cost
+
 # Load and breakage for MINUTES, with hundreds of sessions (docs/reliability.md)
 soak MINUTES="10" *ARGS:
     cargo bench -p trl --bench soak -- --minutes {{ MINUTES }} {{ ARGS }}

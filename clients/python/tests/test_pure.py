@@ -8,9 +8,10 @@ import tempfile
 import unittest
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from terminal_runtime import _keys, _locate, _trust
-from terminal_runtime._attempts import TRIES, Attempts
+from terminal_runtime._attempts import TRIES, UNREAD, Attempts, Patience
 from terminal_runtime._http import HttpCodec
 from terminal_runtime._progress import ChangeProgress, CommandProgress, Output
 from terminal_runtime._results import RunResult
@@ -175,7 +176,28 @@ class Repetition(unittest.TestCase):
         attempts = Attempts("1", "system.ping", {})
         for _ in range(TRIES - 1):
             attempts.ended(unread=False)
-        self.assertRaises(LostError, attempts.ended, unread=True)
+        self.assertRaises(LostError, attempts.ended, unread=False)
+        unread = Attempts("1", "session.create", {})
+        for _ in range(UNREAD - 1):
+            unread.ended(unread=True)
+        self.assertRaises(LostError, unread.ended, unread=True)
+
+    def test_what_nobody_had_costs_no_try(self) -> None:
+        attempts = Attempts("1", "exec.run", {})
+        # Each daemon that is killed takes the request, and its socket takes it once more.
+        for _ in range(TRIES - 1):
+            attempts.line()
+            attempts.ended(unread=False)
+            attempts.line()
+            attempts.ended(unread=True)
+        self.assertRaises(LostError, attempts.ended, unread=False)
+
+    def test_a_long_wait_may_see_many_daemons(self) -> None:
+        with patch("terminal_runtime._attempts.time.monotonic", side_effect=range(0, 1000, 10)):
+            patience = Patience()
+            for _ in range(3 * TRIES):
+                patience.sent()
+                self.assertTrue(patience.ended(unread=False))
 
     def test_a_run_has_an_id_of_its_own_unless_it_is_given_one(self) -> None:
         self.assertEqual(json.loads(Attempts("7", "exec.run", {}).line())["params"], {"run_id": "7"})

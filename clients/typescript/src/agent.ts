@@ -2,7 +2,7 @@
 
 import { randomBytes } from "node:crypto";
 
-import { TRIES } from "./attempts.js";
+import { Patience } from "./attempts.js";
 import type { Client } from "./client.js";
 import { ConnectionEnded, DaemonError, LostError } from "./errors.js";
 import type { Link } from "./link.js";
@@ -98,17 +98,19 @@ export class Agent {
       }
     }
     // Saying it again is harmless: the id of the harness session stands for one label.
-    for (let attempt = 0; attempt < TRIES; attempt += 1) {
+    const patience = new Patience();
+    for (;;) {
       this.#presence?.close();
       this.#presence = await this.client.openLink();
+      patience.sent();
       try {
         this.#used = (await this.#ask(this.#presence, "agent.use", this.#use)) as AgentUseReply;
         return;
       } catch (error) {
         if (!(error instanceof ConnectionEnded)) throw error;
+        if (!patience.ended(error.unread)) throw new LostError("agent.use");
       }
     }
-    throw new LostError("agent.use");
   }
 
   /** One request on the connection that the agent is bound to. */
@@ -189,13 +191,15 @@ export class Agent {
     readonly peek?: boolean;
   }): Promise<readonly Message[]> {
     const deadline = performance.now() + (options.waitMs ?? 0);
-    for (let attempt = 0; attempt < TRIES; attempt += 1) {
+    const patience = new Patience();
+    for (;;) {
       const token = await this.#token();
       const wait = Math.max(deadline - performance.now(), 0) / 1000;
       const params = given({ limit: options.limit, peek: options.peek, wait_s: wait, as: token });
       const link = this.#presence;
       if (link === undefined) continue;
       this.#reading = true;
+      patience.sent();
       try {
         return ((await this.#ask(link, "mail.inbox", params)) as { messages: readonly Message[] }).messages;
       } catch (error) {
@@ -204,11 +208,11 @@ export class Agent {
         if (leaving) await link.closed();
         else if (error instanceof ConnectionEnded) link.close();
         else throw error;
+        if (!patience.ended(error instanceof ConnectionEnded && error.unread)) throw new LostError("mail.inbox");
       } finally {
         this.#reading = false;
       }
     }
-    throw new LostError("mail.inbox");
   }
 
   /** Answers a message of the inbox. The answer goes to the session that asked. */

@@ -22,6 +22,8 @@ const KEPT_IDLE = 16;
 const LONGEST_PAUSE_MS = 1000;
 /** After this long the end of an idle connection may wait in the event loop. */
 const STALE_MS = 5;
+/** A daemon may be killed as soon as it listens; the next one is not, unless somebody means it. */
+const STARTS = 3;
 
 export interface ClientOptions {
   /** Another socket than the one that `trl` would use. */
@@ -204,14 +206,19 @@ export class Client extends Methods {
     } catch (error) {
       if (!(error instanceof NoDaemonError) || start === undefined) throw error;
     }
-    this.#starting ??= launch(start).finally(() => (this.#starting = undefined));
-    const refused = await this.#starting;
-    try {
-      // Refused because another one is there, and that one answers: all is well.
-      return await SocketLink.open(path);
-    } catch (error) {
-      if (refused === undefined) throw error;
-      throw new NotStartedError(`the daemon did not start: ${refused}`);
+    for (let started = 0; started < STARTS; started += 1) {
+      this.#starting ??= launch(start).finally(() => (this.#starting = undefined));
+      const refused = await this.#starting;
+      try {
+        // Refused because another one is there, and that one answers: all is well.
+        return await SocketLink.open(path);
+      } catch (error) {
+        if (!(error instanceof NoDaemonError)) throw error;
+        if (refused !== undefined) throw new NotStartedError(`the daemon did not start: ${refused}`);
+      }
     }
+    throw new NotStartedError(`the daemon ended as soon as it listened, ${STARTS} times`, {
+      help: `${start.log} may say more`,
+    });
   }
 }

@@ -1,8 +1,9 @@
 // The shape of Cloudflare's Sandbox SDK on sessions of this machine. The README lists the differences.
 
 import { Client, type ClientOptions } from "./client.js";
-import { DaemonError, TerminalRuntimeError } from "./errors.js";
+import { TerminalRuntimeError } from "./errors.js";
 import { SandboxSession, type SessionInit, prefixed } from "./sandbox-session.js";
+import { Session } from "./session.js";
 
 export type {
   ExecOptions,
@@ -92,15 +93,7 @@ export class Sandbox extends SandboxSession {
   async destroy(): Promise<void> {
     const { sessions } = await this.client.sessionList();
     const mine = sessions.filter(({ name }) => name === this.sessionName || name?.startsWith(`${this.sessionName}:`));
-    await Promise.all(mine.map(({ session_id: id }) => this.#destroyed(id)));
-  }
-
-  async #destroyed(id: string): Promise<void> {
-    try {
-      await this.client.sessionDestroy({ session_id: id });
-    } catch (error) {
-      if (!(error instanceof DaemonError && error.code.startsWith("SESSION_"))) throw error;
-    }
+    await Promise.all(mine.map(({ session_id: id }) => Session.existing(id, { client: this.client }).end()));
   }
 
   // What has no counterpart on this machine.

@@ -1,8 +1,9 @@
 // A session: a living shell.
 
+import { TRIES } from "./attempts.js";
 import { Client } from "./client.js";
 import { Command, CommandStream, Screen } from "./command.js";
-import { DaemonError } from "./errors.js";
+import { DaemonError, LostError } from "./errors.js";
 import { Files } from "./files.js";
 import type { CallOptions } from "./methods.js";
 import type { Output } from "./progress.js";
@@ -286,11 +287,16 @@ export class Session {
 
   /** Ends the session, if nobody else has done so. */
   async end(): Promise<void> {
-    try {
-      await this.destroy();
-    } catch (error) {
-      const over = error instanceof DaemonError && ["SESSION_NOT_FOUND", "SESSION_TERMINATED"].includes(error.code);
-      if (!over) throw error;
+    for (let left = TRIES - 1; ; left -= 1) {
+      try {
+        return await this.destroy();
+      } catch (error) {
+        // Also if the daemon that went away has done so: asking again ends nothing else.
+        if (error instanceof LostError && left > 0) continue;
+        const over = error instanceof DaemonError && ["SESSION_NOT_FOUND", "SESSION_TERMINATED"].includes(error.code);
+        if (over) return;
+        throw error;
+      }
     }
   }
 }

@@ -1,6 +1,6 @@
 // Events of a request as they come, across cut connections and restarted daemons.
 
-import { TRIES } from "./attempts.js";
+import { Patience } from "./attempts.js";
 import type { Client } from "./client.js";
 import { ConnectionEnded, type DaemonError, LostError } from "./errors.js";
 import type { Link } from "./link.js";
@@ -21,8 +21,8 @@ export class EventStream<E, R> implements AsyncIterableIterator<E> {
   #link: Link | undefined;
   #result: { readonly reply: R } | undefined;
   #over = false;
-  /** Connections in a row that brought nothing new. */
-  #fruitless = 0;
+  readonly #patience = new Patience();
+  #resuming = false;
 
   constructor(client: Client, progress: Progress<E, R>, options: CallOptions = {}) {
     this.client = client;
@@ -89,13 +89,13 @@ export class EventStream<E, R> implements AsyncIterableIterator<E> {
       } catch (error) {
         if (!(error instanceof ConnectionEnded)) throw error;
         this.#signal?.throwIfAborted();
-        this.#resume();
+        this.#resume(error.unread);
         continue;
       }
       if (incoming.kind === "event") {
         const event = this.progress.accept(incoming.name, incoming.data);
         if (event === undefined) continue;
-        this.#fruitless = 0;
+        this.#patience.renew();
         return event;
       }
       if (incoming.kind === "done") {
@@ -109,7 +109,8 @@ export class EventStream<E, R> implements AsyncIterableIterator<E> {
   async #send(): Promise<Link> {
     const id = this.client.newId();
     const { method, params } = this.progress;
-    const how = { streaming: true, resuming: this.#fruitless > 0 };
+    const how = { streaming: true, resuming: this.#resuming };
+    this.#patience.sent();
     const link = await this.client.send(id, method, requestLine(id, method, params), how);
     if (this.#signal?.aborted === true) link.close();
     return link;
@@ -127,13 +128,13 @@ export class EventStream<E, R> implements AsyncIterableIterator<E> {
     if (error.code !== "SHUTTING_DOWN" || !this.client.mayComeBack) throw error;
     // Its socket still accepts; the end of this connection is the sign that it is gone.
     await this.#link?.closed();
-    this.#resume();
+    this.#resume(false);
   }
 
-  #resume(): void {
+  #resume(unread: boolean): void {
     this.#drop();
-    this.#fruitless += 1;
-    if (this.#fruitless > TRIES || !this.progress.resume()) throw new LostError(this.progress.method);
+    this.#resuming = true;
+    if (!this.#patience.ended(unread) || !this.progress.resume()) throw new LostError(this.progress.method);
   }
 
   #drop(): void {

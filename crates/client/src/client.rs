@@ -21,12 +21,11 @@ use crate::exit;
 use crate::home_mark;
 use crate::message::{self, Incoming};
 use crate::options::Options;
+use crate::patience::Patience;
 use crate::start;
 use crate::stream::ExecStream;
 use crate::view::SessionView;
 
-/// Tries for one call: a daemon that is being replaced costs one or two.
-const TRIES: usize = 4;
 const KEPT_IDLE: usize = 4;
 
 /// How to a daemon.
@@ -98,9 +97,11 @@ impl Client {
         let name = method.name;
         let id = self.next_id();
         let line = request_line(&id, method, params).map_err(|error| unreadable(name, error))?;
-        for _ in 0..TRIES {
+        let mut patience = Patience::new();
+        loop {
             let mut connection = self.take().await?;
-            match exchange(&mut connection, &id, &line, name).await {
+            patience.sent();
+            let ended = match exchange(&mut connection, &id, &line, name).await {
                 Ok(Ok(answer)) => {
                     self.keep(connection);
                     return Ok(answer);
@@ -108,19 +109,21 @@ impl Client {
                 // Refused because it is on its way out, so nothing was done: the next daemon may do it.
                 Ok(Err(Error::Fault(fault))) if fault.code == Code::ShuttingDown && self.may_start() => {
                     connection.closed().await;
+                    Ended::Closed
                 }
                 Ok(Err(error)) => {
                     self.keep(connection);
                     return Err(error);
                 }
-                Err(Ended::Unread) => {}
-                Err(Ended::Closed) => match method.rules.retry {
-                    Retry::Safe | Retry::ById(_) => {}
-                    Retry::Never => break,
-                },
+                Err(Ended::Closed) if method.rules.retry == Retry::Never => {
+                    return Err(Error::Lost { method: name });
+                }
+                Err(ended) => ended,
+            };
+            if !patience.ended(ended) {
+                return Err(Error::Lost { method: name });
             }
         }
-        Err(Error::Lost { method: name })
     }
 
     /// Ends the daemon, and waits until it is gone: the next one may start then.

@@ -1,26 +1,30 @@
 //! Requests that belong together: one connection for all of them, one after the other.
 //!
 //! What a daemon remembers of a connection (which agent it speaks for, what ends with it)
-//! holds only here; so nothing is repeated on another one when the connection is cut.
+//! holds only here; so nothing is repeated on another one when the connection is cut. The one
+//! exception is a first request that the daemon has not read: there is nothing to remember yet.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use trl_protocol::Method;
 
 use crate::client::{Client, exchange, find};
-use crate::connection::Connection;
+use crate::connection::{Connection, Ended};
 use crate::error::{Error, Result};
 use crate::message;
+use crate::patience::Patience;
 
 #[derive(Debug)]
 pub struct Conversation<'c> {
     client: &'c Client,
     connection: Connection,
+    /// Whether anything was answered on it.
+    begun: bool,
 }
 
 impl<'c> Conversation<'c> {
     pub(crate) async fn open(client: &'c Client) -> Result<Conversation<'c>> {
-        Ok(Conversation { client, connection: client.open().await? })
+        Ok(Conversation { client, connection: client.open().await?, begun: false })
     }
 
     /// Calls a method and waits for its reply.
@@ -34,9 +38,18 @@ impl<'c> Conversation<'c> {
         let unreadable = |error: serde_json::Error| Error::Unreadable { method, problem: error.to_string() };
         let id = self.client.next_id();
         let line = message::request(&id, method, params).map_err(unreadable)?;
-        match exchange(&mut self.connection, &id, &line, method).await {
-            Ok(answer) => serde_json::from_str(&answer?).map_err(unreadable),
-            Err(_) => Err(Error::Lost { method }),
+        let mut patience = Patience::new();
+        loop {
+            match exchange(&mut self.connection, &id, &line, method).await {
+                Ok(answer) => {
+                    self.begun = true;
+                    return serde_json::from_str(&answer?).map_err(unreadable);
+                }
+                Err(Ended::Unread) if !self.begun && patience.ended(Ended::Unread) => {
+                    self.connection = self.client.open().await?;
+                }
+                Err(_) => return Err(Error::Lost { method }),
+            }
         }
     }
 
@@ -57,6 +70,6 @@ impl Held {
     }
 
     pub fn resume(self, client: &Client) -> Conversation<'_> {
-        Conversation { client, connection: self.0 }
+        Conversation { client, connection: self.0, begun: true }
     }
 }

@@ -15,6 +15,7 @@ mod head_tail;
 pub mod home_mark;
 mod message;
 mod options;
+mod patience;
 pub mod readiness;
 mod start;
 mod stream;

@@ -22,25 +22,23 @@ use crate::readiness::Readiness;
 /// A daemon listens within milliseconds; one that waits for another to end takes longer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A daemon may be killed as soon as it listens; the next one is not, unless somebody means it.
+const STARTS: usize = 3;
+
 /// Connects to the daemon that is there or is started now.
 pub(crate) async fn connect(socket: &Path, start: &Start) -> Result<Connection> {
-    let turn = take_turn(start).await?;
-    let connection = match Connection::open(socket).await {
-        Err(Error::NoDaemon { .. }) => {
-            let said = launch(start).await?;
-            match (Connection::open(socket).await, said) {
-                // Refused because another is there, and that one answers: all is well.
-                (Ok(connection), _) => connection,
-                (Err(_), Readiness::Refused { message, help }) => {
-                    return Err(Error::NotStarted { message, help: help.or_else(|| Some(see_log(start))) });
-                }
-                (Err(error), Readiness::Listening { .. }) => return Err(error),
-            }
+    let _turn = take_turn(start).await?;
+    let mut found = Connection::open(socket).await;
+    for _ in 0..STARTS {
+        let Err(Error::NoDaemon { .. }) = found else { break };
+        let said = launch(start).await?;
+        found = Connection::open(socket).await;
+        // Refused because another is there, and that one answers: all is well.
+        if let (Err(_), Readiness::Refused { message, help }) = (&found, said) {
+            return Err(Error::NotStarted { message, help: help.or_else(|| Some(see_log(start))) });
         }
-        other => other?,
-    };
-    drop(turn);
-    Ok(connection)
+    }
+    found
 }
 
 async fn take_turn(start: &Start) -> Result<LockFile> {

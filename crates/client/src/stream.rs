@@ -9,12 +9,10 @@ use trl_protocol::exec::{AttachParams, Encoding, RunParams, StreamReply};
 use trl_protocol::{Code, ExecId, Method, methods};
 
 use crate::client::Client;
-use crate::connection::Connection;
+use crate::connection::{Connection, Ended};
 use crate::error::{Error, Result};
 use crate::message::{self, Event, Incoming};
-
-/// Reconnects in a row that bring nothing new before the stream gives up.
-const FRUITLESS: usize = 4;
+use crate::patience::Patience;
 
 /// What comes next of a command.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +30,7 @@ pub struct ExecStream<'c> {
     asked: Asked,
     exec_id: Option<ExecId>,
     heard: [u64; 2],
-    fruitless: usize,
+    patience: Patience,
 }
 
 /// The request that the connection carries.
@@ -59,21 +57,24 @@ impl Asked {
         Error::Unreadable { method: self.method, problem: problem.to_string() }
     }
 
-    async fn send(&self, client: &Client) -> Result<Connection> {
-        for _ in 0..FRUITLESS {
+    async fn send(&self, client: &Client, patience: &mut Patience) -> Result<Connection> {
+        loop {
             let mut connection = client.take().await?;
+            patience.sent();
             if connection.send(&self.line).await.is_ok() {
                 return Ok(connection);
             }
+            if !patience.ended(Ended::Unread) {
+                return Err(self.lost());
+            }
         }
-        Err(self.lost())
     }
 }
 
 enum Read {
     Step(Step),
     Skip,
-    Cut,
+    Cut(Ended),
     /// Cut by a daemon that says goodbye and still holds its socket.
     Leaving,
 }
@@ -98,8 +99,9 @@ impl<'c> ExecStream<'c> {
         exec_id: Option<ExecId>,
         heard: [u64; 2],
     ) -> Result<ExecStream<'c>> {
-        let connection = asked.send(client).await?;
-        Ok(ExecStream { client, connection: Some(connection), asked, exec_id, heard, fruitless: 0 })
+        let mut patience = Patience::new();
+        let connection = asked.send(client, &mut patience).await?;
+        Ok(ExecStream { client, connection: Some(connection), asked, exec_id, heard, patience })
     }
 
     /// The command's id, once the daemon has told it.
@@ -114,7 +116,7 @@ impl<'c> ExecStream<'c> {
         loop {
             match self.read().await? {
                 Read::Step(step) => {
-                    self.fruitless = 0;
+                    self.patience.renew();
                     if let Step::Done(_) = step
                         && let Some(connection) = self.connection.take()
                     {
@@ -123,13 +125,13 @@ impl<'c> ExecStream<'c> {
                     return Ok(step);
                 }
                 Read::Skip => {}
-                Read::Cut => self.resume().await?,
+                Read::Cut(ended) => self.resume(ended).await?,
                 Read::Leaving => {
                     // Its socket still accepts; the end of this connection is the sign that it is gone.
                     if let Some(connection) = &mut self.connection {
                         while connection.next_line().await.is_ok() {}
                     }
-                    self.resume().await?;
+                    self.resume(Ended::Closed).await?;
                 }
             }
         }
@@ -140,7 +142,7 @@ impl<'c> ExecStream<'c> {
         let Some(connection) = &mut self.connection else { return Err(asked.lost()) };
         let line = match connection.next_line().await {
             Ok(line) => line,
-            Err(_) => return Ok(Read::Cut),
+            Err(ended) => return Ok(Read::Cut(ended)),
         };
         match message::read(line, &asked.id).map_err(|problem| asked.unreadable(problem))? {
             None => Ok(Read::Skip),
@@ -191,11 +193,10 @@ impl<'c> ExecStream<'c> {
     }
 
     /// Goes on over a new connection, with a new daemon if the old one is gone.
-    async fn resume(&mut self) -> Result<()> {
-        if self.fruitless == FRUITLESS {
+    async fn resume(&mut self, ended: Ended) -> Result<()> {
+        if !self.patience.ended(ended) {
             return Err(self.asked.lost());
         }
-        self.fruitless += 1;
         if let Some(exec_id) = self.exec_id {
             tracing::debug!(%exec_id, "the connection was cut; going on from {:?}", self.heard);
             let params = AttachParams {
@@ -207,7 +208,7 @@ impl<'c> ExecStream<'c> {
             self.asked = Asked::new::<methods::ExecAttach>(self.client, &params)?;
         }
         // Else it is sent again under the same `run_id`: if it has begun, it is not begun again.
-        self.connection = Some(self.asked.send(self.client).await?);
+        self.connection = Some(self.asked.send(self.client, &mut self.patience).await?);
         Ok(())
     }
 }

@@ -8,13 +8,12 @@ use trl_protocol::session::{AttachParams, Detached};
 use trl_protocol::{Code, Method, methods};
 
 use crate::client::Client;
-use crate::connection::Connection;
+use crate::connection::{Connection, Ended};
 use crate::error::{Error, Result};
 use crate::message::{self, Event, Incoming};
+use crate::patience::Patience;
 
 const METHOD: &str = methods::SessionAttach::NAME;
-/// Reconnects in a row that show nothing before the view gives up.
-const FRUITLESS: usize = 4;
 
 /// What comes next of a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,13 +30,14 @@ pub struct SessionView<'c> {
     connection: Connection,
     params: AttachParams,
     id: String,
-    fruitless: usize,
+    patience: Patience,
 }
 
 impl<'c> SessionView<'c> {
     pub(crate) async fn open(client: &'c Client, params: &AttachParams) -> Result<SessionView<'c>> {
-        let (connection, id) = ask(client, params).await?;
-        Ok(SessionView { client, connection, params: params.clone(), id, fruitless: 0 })
+        let mut patience = Patience::new();
+        let (connection, id) = ask(client, params, &mut patience).await?;
+        Ok(SessionView { client, connection, params: params.clone(), id, patience })
     }
 
     /// What comes next; nothing comes after [`Shown::Over`] or an error.
@@ -47,34 +47,33 @@ impl<'c> SessionView<'c> {
         loop {
             let read = match self.connection.next_line().await {
                 Ok(line) => read(line, &self.id, self.client.may_start())?,
-                Err(_) => Read::Cut,
+                Err(ended) => Read::Cut(ended),
             };
             match read {
                 Read::Shown(shown) => {
-                    self.fruitless = 0;
+                    self.patience.renew();
                     return Ok(shown);
                 }
                 Read::Skip => {}
-                Read::Cut => self.resume().await?,
+                Read::Cut(ended) => self.resume(ended).await?,
                 Read::Leaving => {
                     // Its socket still accepts; the end of this connection is the sign that it is gone.
                     while self.connection.next_line().await.is_ok() {}
-                    self.resume().await?;
+                    self.resume(Ended::Closed).await?;
                 }
             }
         }
     }
 
     /// Goes on over a new connection. The place is still ours, if only by a moment.
-    async fn resume(&mut self) -> Result<()> {
-        if self.fruitless == FRUITLESS {
+    async fn resume(&mut self, ended: Ended) -> Result<()> {
+        if !self.patience.ended(ended) {
             return Err(Error::Lost { method: METHOD });
         }
-        self.fruitless += 1;
         self.params.take_over = !self.params.read_only;
         // The host knows the size, and perhaps a later one.
         (self.params.rows, self.params.cols) = (None, None);
-        (self.connection, self.id) = ask(self.client, &self.params).await?;
+        (self.connection, self.id) = ask(self.client, &self.params, &mut self.patience).await?;
         Ok(())
     }
 }
@@ -82,7 +81,7 @@ impl<'c> SessionView<'c> {
 enum Read {
     Shown(Shown),
     Skip,
-    Cut,
+    Cut(Ended),
     /// Cut by a daemon that says goodbye and still holds its socket.
     Leaving,
 }
@@ -103,13 +102,24 @@ fn read(line: &[u8], id: &str, may_start: bool) -> Result<Read> {
     })
 }
 
-async fn ask(client: &Client, params: &AttachParams) -> Result<(Connection, String)> {
+async fn ask(
+    client: &Client,
+    params: &AttachParams,
+    patience: &mut Patience,
+) -> Result<(Connection, String)> {
     let id = client.next_id();
     let params: Value = serde_json::to_value(params).map_err(|error| unreadable(error.to_string()))?;
     let line = message::request(&id, METHOD, params).map_err(|error| unreadable(error.to_string()))?;
-    let mut connection = client.open().await?;
-    connection.send(&line).await.map_err(|_| Error::Lost { method: METHOD })?;
-    Ok((connection, id))
+    loop {
+        let mut connection = client.open().await?;
+        patience.sent();
+        if connection.send(&line).await.is_ok() {
+            return Ok((connection, id));
+        }
+        if !patience.ended(Ended::Unread) {
+            return Err(Error::Lost { method: METHOD });
+        }
+    }
 }
 
 fn unreadable(problem: String) -> Error {

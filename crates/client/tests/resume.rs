@@ -139,6 +139,41 @@ async fn a_command_that_may_have_run_is_sent_again_under_the_same_id() {
     tokio::join!(daemon, hear);
 }
 
+/// A killed daemon closes its connections before its socket, so each one may get a request twice.
+async fn killed_thrice(mut side: Side, listener: &UnixListener) -> Side {
+    for _ in 0..3 {
+        side.request().await;
+        drop(side);
+        let (dying, _) = listener.accept().await.unwrap();
+        dying.readable().await.unwrap();
+        drop(dying);
+        side = Side::accept(listener).await;
+    }
+    side
+}
+
+#[tokio::test]
+async fn several_killed_daemons_are_no_reason_to_give_up() {
+    let (_dir, socket, listener) = listener();
+    let (client, mut side) = client(&socket, &listener).await;
+    let daemon = async {
+        side = killed_thrice(side, &listener).await;
+        let last = side.request().await;
+        side.say(done(&last["id"])).await;
+        // The same with a call, which comes over the connection that is there.
+        side = killed_thrice(side, &listener).await;
+        let last = side.request().await;
+        side.say(json!({"id": last["id"], "ok": true, "data": {"uptime_s": 1.0, "version": "v"}})).await;
+    };
+    let ask = async {
+        let mut stream = client.stream(&params()).await.unwrap();
+        assert!(matches!(stream.next().await, Ok(Step::Done(_))));
+        drop(stream);
+        assert_eq!(client.call::<methods::SystemPing>(&NoParams {}).await.unwrap().version, "v");
+    };
+    tokio::join!(daemon, ask);
+}
+
 #[tokio::test]
 async fn what_could_be_done_twice_is_not_asked_again() {
     let (_dir, socket, listener) = listener();

@@ -40,6 +40,8 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// the kernel closes one after the other.
 pub(crate) const LAST_HOLDER: Duration = Duration::from_secs(2);
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// How long a daemon that has the lock may take until it listens.
+const STARTING: Duration = Duration::from_secs(5);
 
 /// How long a client of another user may take to say something.
 const TURN_AWAY: Duration = Duration::from_secs(1);
@@ -75,7 +77,16 @@ impl Claim {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             Ok(_) | Err(_) => {}
         }
-        Ok(Claim { path: path.to_owned(), lock: lock(path).await? })
+        let begun = Instant::now();
+        loop {
+            match lock(path).await {
+                // Whoever is told that another daemon serves here connects to that one: it has to listen first.
+                Err(SocketError::Taken { .. }) if begun.elapsed() < STARTING && !listens(path).await => {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+                taken => return Ok(Claim { path: path.to_owned(), lock: taken? }),
+            }
+        }
     }
 
     /// How long what the last daemon here had may still be taken.
@@ -124,6 +135,10 @@ impl Claim {
             }
         }
     }
+}
+
+async fn listens(path: &Path) -> bool {
+    UnixStream::connect(path).await.is_ok()
 }
 
 async fn lock(path: &Path) -> Result<Lock, SocketError> {

@@ -6,7 +6,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any
 
-from .._attempts import TRIES
+from .._attempts import Patience
 from .._failures import ConnectionEnded, DaemonError, LostError
 from .._wire import Done, Event, request_line
 from ..protocol import (
@@ -98,16 +98,18 @@ class AsyncAgent:
             if all(self.name not in (agent.agent, agent.address) for agent in agents):
                 await self.client.agent_create(name=self.name)
         # Saying it again is harmless: the id of the harness session stands for one label.
-        for _ in range(TRIES):
+        patience = Patience()
+        while True:
             if self._presence is not None:
                 self._presence.close()
             self._presence = await self.client.open_link(resuming=self._used is not None)
+            patience.sent()
             try:
                 self._used = AgentUseReply.decode(await self._ask(self._presence, "agent.use", self._use))
-            except ConnectionEnded:
-                continue
-            return
-        raise LostError("agent.use")
+                return
+            except ConnectionEnded as ended:
+                if not patience.ended(unread=ended.unread):
+                    raise LostError("agent.use") from None
 
     async def _ask(self, link: AsyncLink, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """One request on the connection that the agent is bound to."""
@@ -167,28 +169,31 @@ class AsyncAgent:
         """Takes what waits, waiting up to `wait_s` for the first message. `peek` only looks."""
         params = given(limit=limit, peek=peek or None)
         deadline = time.monotonic() + (wait_s or 0.0)
+        patience = Patience()
         async with self._inbox_turn:
-            for _ in range(TRIES):
+            while True:
                 params.update({"as": await self._token(), "wait_s": max(deadline - time.monotonic(), 0.0)})
                 assert self._presence is not None
+                patience.sent()
                 found = await self._read_inbox(self._presence, params)
-                if found is not None:
+                if isinstance(found, MailInboxReply):
                     return found.messages
-        raise LostError("mail.inbox")
+                if not patience.ended(unread=found.unread):
+                    raise LostError("mail.inbox")
 
-    async def _read_inbox(self, link: AsyncLink, params: dict[str, Any]) -> MailInboxReply | None:
-        """None if the connection ended: what was handed out on it is handed out again."""
+    async def _read_inbox(self, link: AsyncLink, params: dict[str, Any]) -> MailInboxReply | ConnectionEnded:
+        """If the connection ended, what was handed out on it is handed out again."""
         self._reading = True
         try:
             return MailInboxReply.decode(await self._ask(link, "mail.inbox", params))
-        except ConnectionEnded:
+        except ConnectionEnded as ended:
             link.close()
-            return None
+            return ended
         except DaemonError as error:
             if error.code != "SHUTTING_DOWN" or not self.client.may_come_back:
                 raise
             await link.closed()
-            return None
+            return ConnectionEnded(unread=False)
         except BaseException:
             link.close()
             raise

@@ -31,6 +31,8 @@ EventT = TypeVar("EventT")
 
 _KEPT_IDLE = 16
 _CONNECT_TIMEOUT_S = 30.0
+#: A daemon may be killed as soon as it listens; the next one is not, unless somebody means it.
+_STARTS = 3
 #: The longest of the pauses between two looks for a daemon that somebody else has to bring back.
 _LONGEST_PAUSE_S = 1.0
 
@@ -219,11 +221,14 @@ class AsyncClient(AsyncMethods):
         return AsyncLink(pipe, LineCodec(), local=True)
 
     async def _start(self, where: SocketTarget, start: Start) -> AsyncLink:
-        refused = await in_thread(lambda: _launch.ensure(start, where.path, self._environ))
-        try:
-            # Refused because another one is there, and that one answers: all is well.
-            return await self._open_socket(where)
-        except NoDaemonError:
-            if refused is None:
-                raise
-            raise NotStartedError(f"the daemon did not start: {refused}") from None
+        for _ in range(_STARTS):
+            refused = await in_thread(lambda: _launch.ensure(start, where.path, self._environ))
+            try:
+                # Refused because another one is there, and that one answers: all is well.
+                return await self._open_socket(where)
+            except NoDaemonError:
+                if refused is not None:
+                    raise NotStartedError(f"the daemon did not start: {refused}") from None
+        raise NotStartedError(
+            f"the daemon ended as soon as it listened, {_STARTS} times", help=f"{start.log} may say more"
+        )

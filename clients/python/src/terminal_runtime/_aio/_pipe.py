@@ -118,7 +118,8 @@ class AsyncPipe(asyncio.Protocol):
         self._awake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._ended = ConnectionEnded(unread=isinstance(exc, ConnectionResetError))
+        # Reset: bytes of ours were left unread. Broken: the other end was closed before we wrote.
+        self._ended = ConnectionEnded(unread=isinstance(exc, ConnectionResetError | BrokenPipeError))
         self._awake()
         self.resume_writing()
 

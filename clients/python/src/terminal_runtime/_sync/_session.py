@@ -7,7 +7,8 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._failures import DaemonError
+from .._attempts import TRIES
+from .._failures import DaemonError, LostError
 from .._progress import Output
 from .._results import RunResult, Screen, with_result
 from ..protocol import ExecInfo, SessionAttachReply, SessionInfo
@@ -104,12 +105,19 @@ class Session:
             self._end()
 
     def _end(self) -> None:
-        try:
-            self.destroy()
-        except DaemonError as error:
-            # Somebody else ended it: that is what was wanted.
-            if error.code not in ("SESSION_NOT_FOUND", "SESSION_TERMINATED"):
-                raise
+        for left in reversed(range(TRIES)):
+            try:
+                self.destroy()
+                return
+            except LostError:
+                # It is the id of one session for ever, so asking again ends no other.
+                if not left:
+                    raise
+            except DaemonError as error:
+                # Somebody else ended it, or the daemon that went away: that is what was wanted.
+                if error.code not in ("SESSION_NOT_FOUND", "SESSION_TERMINATED"):
+                    raise
+                return
 
     @property
     def id(self) -> str:

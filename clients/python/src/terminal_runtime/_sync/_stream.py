@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from .._attempts import TRIES
+from .._attempts import Patience
 from .._display import Shown
 from .._failures import ConnectionEnded, DaemonError, LostError, UnreadableError
 from .._progress import Progress
@@ -34,8 +34,8 @@ class EventStream(Generic[EventT, ReplyT]):
         self._link: Link | None = None
         self._result: ReplyT | None = None
         self._over = False
-        #: Connections in a row that brought nothing new.
-        self._fruitless = 0
+        self._patience = Patience()
+        self._resuming = False
 
     @property
     def result(self) -> ReplyT:
@@ -80,13 +80,13 @@ class EventStream(Generic[EventT, ReplyT]):
         while True:
             try:
                 incoming = self._incoming()
-            except ConnectionEnded:
-                self._resume()
+            except ConnectionEnded as ended:
+                self._resume(unread=ended.unread)
                 continue
             if isinstance(incoming, Event):
                 event = self._accepted(incoming)
                 if event is not None:
-                    self._fruitless = 0
+                    self._patience.renew()
                     return event
             elif isinstance(incoming, Done):
                 self._finish(incoming)
@@ -100,7 +100,8 @@ class EventStream(Generic[EventT, ReplyT]):
         return self._link.next()
 
     def _send(self) -> Link:
-        link = self._client.take_link(resuming=self._fruitless > 0)
+        link = self._client.take_link(resuming=self._resuming)
+        self._patience.sent()
         id = self._client.new_id()
         progress = self._progress
         line = request_line(id, progress.method, progress.params)
@@ -134,12 +135,12 @@ class EventStream(Generic[EventT, ReplyT]):
         # Its socket still accepts; the end of this connection is the sign that it is gone.
         if self._link is not None:
             self._link.closed()
-        self._resume()
+        self._resume(unread=False)
 
-    def _resume(self) -> None:
+    def _resume(self, *, unread: bool) -> None:
         self._drop()
-        self._fruitless += 1
-        if self._fruitless > TRIES or not self._progress.resume():
+        self._resuming = True
+        if not self._patience.ended(unread=unread) or not self._progress.resume():
             raise LostError(self._progress.method)
 
     def _drop(self) -> None:
