@@ -137,7 +137,17 @@ pub fn check_peer(socket: impl AsFd, path: &Path) -> Result<(), Untrusted> {
 /// Of a listener's client: who connected. Of a client's server: who began to listen.
 #[cfg(target_os = "linux")]
 fn peer_uid(socket: impl AsFd) -> io::Result<u32> {
-    Ok(rustix::net::sockopt::socket_peercred(socket)?.uid.as_raw())
+    use std::os::fd::AsRawFd as _;
+    // A peer outside of this container has the process id 0, which the safe wrapper cannot express.
+    let mut peer = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: libc::gid_t::MAX };
+    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    let fd = socket.as_fd().as_raw_fd();
+    let place = (&raw mut peer).cast();
+    // SAFETY: the descriptor is borrowed for the call, and the result has a place of that size.
+    match unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, place, &raw mut size) } {
+        0 => Ok(peer.uid),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -26,6 +26,7 @@ pub(super) fn run(path: &Path) -> io::Result<()> {
 pub(super) fn start(base: &Path, id: SessionId) -> io::Result<()> {
     let place = place::of(base, id);
     place::make(base, &place)?;
+    place::free_address(&place)?;
     let listener = bind(&place.first)?;
     writeln!(io::stdout(), "{}\n{}", place.state_dir.display(), place.socket.display())?;
     // SAFETY: there is only this thread, so the child may do whatever the parent may.

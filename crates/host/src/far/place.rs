@@ -44,19 +44,28 @@ pub(super) fn make(base: &Path, place: &Place) -> io::Result<()> {
     create_dir(&place.state_dir)
 }
 
+/// Removes the address that a dead host of the session has left.
+pub(super) fn free_address(place: &Place) -> io::Result<()> {
+    match UnixStream::connect(&place.socket) {
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "the session has a host already")),
+        Err(_) => unless_missing(fs::remove_file(&place.socket)),
+    }
+}
+
 /// One line per fact: `address ID`, `stored ID`.
 pub(super) fn list(base: &Path) -> io::Result<String> {
     let mut text = String::new();
     for (dir, suffix, word) in [("hosts", ".sock", "address"), ("sessions", "", "stored")] {
         for entry in fs::read_dir(base.join(dir)).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
+            // Only a host's own socket is tried: another kind takes the first who connects for its daemon.
             let id = name.strip_suffix(suffix).and_then(|id| id.parse::<SessionId>().ok());
+            let Some(id) = id else { continue };
             // A socket on which nobody listens is all that is left of a host.
-            let lives = suffix.is_empty() || UnixStream::connect(entry.path()).is_ok();
-            match id {
-                Some(id) if lives => text += &format!("{word} {id}\n"),
-                Some(_) => drop(fs::remove_file(entry.path())),
-                None => {}
+            if suffix.is_empty() || UnixStream::connect(entry.path()).is_ok() {
+                text += &format!("{word} {id}\n");
+            } else {
+                fs::remove_file(entry.path()).ok();
             }
         }
     }
@@ -65,6 +74,9 @@ pub(super) fn list(base: &Path) -> io::Result<String> {
 
 pub(super) fn remove(place: &Place) -> io::Result<()> {
     super::relay::dismiss(place);
+    // A host that still waits for its first daemon ends when that one leaves without a word.
+    drop(UnixStream::connect(&place.first));
+    kill(place)?;
     for file in [&place.socket, &place.first] {
         unless_missing(fs::remove_file(file))?;
     }

@@ -141,7 +141,7 @@ fn start_here(
     unsafe {
         command.pre_exec(move || {
             if on_terminal {
-                become_session_leader()?;
+                become_session_leader(libc::STDOUT_FILENO)?;
             } else {
                 rustix::process::setsid()?;
                 default_signals();

@@ -20,7 +20,7 @@ mod zsh;
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -103,12 +103,16 @@ impl Shell {
             (pid, spawned.terminal.ok_or(io::ErrorKind::NotFound)?)
         } else {
             let (terminal, slave) = open_terminal(UNSIZED)?;
-            command.arg0(arg0).stdin(stdin).stdout(slave).stderr(stderr);
+            // Its own stdout is of no use to a shell whose commands all have another.
+            let stdout =
+                if prompts_on_stdout(&spec.shell_path) { stderr.try_clone()? } else { slave.try_clone()? };
+            command.arg0(arg0).stdin(stdin).stdout(stdout).stderr(stderr);
             let mut confine = cage.before_exec();
+            let controlling = slave.as_raw_fd();
             // SAFETY: only async-signal-safe system calls between fork and exec.
             unsafe {
                 command.pre_exec(move || {
-                    become_session_leader()?;
+                    become_session_leader(controlling)?;
                     confine()
                 });
             }
@@ -199,12 +203,20 @@ pub fn open_terminal(size: Winsize) -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((master, slave))
 }
 
-/// Runs in the child: its own session with its stdout as the terminal, and every
+/// The shell of busybox gives its prompt to its line editor, which prints it on stdout, also
+/// where there is no terminal to edit on. Others print it on stderr.
+fn prompts_on_stdout(shell: &str) -> bool {
+    let program = std::fs::canonicalize(shell).ok();
+    let name = program.as_deref().and_then(std::path::Path::file_name);
+    name.is_some_and(|name| name.to_string_lossy().starts_with("busybox"))
+}
+
+/// Runs in the child: its own session with this terminal, and every
 /// signal as a program expects it (a daemon started with `&` inherits INT ignored).
-pub fn become_session_leader() -> io::Result<()> {
+pub fn become_session_leader(terminal: RawFd) -> io::Result<()> {
     rustix::process::setsid()?;
-    // SAFETY: descriptor 1 is the terminal's slave, given by the parent.
-    rustix::process::ioctl_tiocsctty(unsafe { rustix::fd::BorrowedFd::borrow_raw(1) })?;
+    // SAFETY: the parent keeps the terminal open until the child has become another program.
+    rustix::process::ioctl_tiocsctty(unsafe { BorrowedFd::borrow_raw(terminal) })?;
     default_signals();
     Ok(())
 }
