@@ -1500,6 +1500,11 @@ export interface FileWriteParams {
    * what the session's processes would give it.
    */
   readonly mode?: FileMode | null;
+  /**
+   * Writes at this place into the file as it is, instead of replacing it; the same again changes
+   * nothing. Beyond its end: `FILE_CONFLICT`. Not with `append`.
+   */
+  readonly offset?: number | null;
   readonly path: string;
   /** A session's id or name. */
   readonly session_id: string;
@@ -1659,8 +1664,8 @@ export interface SessionCreateParams {
   /** Read the user's start-up files (`.bashrc`, `.zshrc`). Default: no. */
   readonly rc?: boolean | null;
   /**
-   * Where the session runs: `local` (default), `container:IMAGE`, `ssh:[USER@]HOST[:PORT]`, or a name
-   * from the configuration.
+   * Where the session runs: `local` (default), `container:IMAGE`, `container:@NAME`,
+   * `ssh:[USER@]HOST[:PORT]`, or a name from the configuration.
    */
   readonly runtime?: string | null;
   /**

@@ -61,6 +61,10 @@ pub struct WriteParams {
     /// Adds to the end instead of replacing the file.
     #[serde(default)]
     pub append: bool,
+    /// Writes at this place into the file as it is, instead of replacing it; the same again changes nothing.
+    /// Beyond its end: `FILE_CONFLICT`. Not with `append`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
     /// Permissions, as an octal string such as `0644`. Default: those of the file that is replaced,
     /// else what the session's processes would give it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -31,11 +31,11 @@ fn files_go_both_ways_with_their_permissions() {
     let session = daemon.session_with(Shell::Bash, json!({"name": "s"}));
     let (here, content) = (daemon.temporary().join("here.bin"), bytes(5_000_000));
     fs::write(&here, &content).unwrap();
-    fs::set_permissions(&here, fs::Permissions::from_mode(0o750)).unwrap();
+    fs::set_permissions(&here, fs::Permissions::from_mode(0o550)).unwrap();
     cp(&daemon, &[&text(&here), "s:"]);
     let there = session.dir.join("here.bin");
     assert!(fs::read(&there).unwrap() == content);
-    assert_eq!(there.metadata().unwrap().permissions().mode() & 0o777, 0o750);
+    assert_eq!(there.metadata().unwrap().permissions().mode() & 0o777, 0o550);
     cp(&daemon, &[&text(&here), "s:renamed"]);
     assert!(session.dir.join("renamed").is_file());
     let back = daemon.temporary().join("back");

@@ -120,6 +120,25 @@ fn what_is_no_regular_file_is_refused_at_once() {
 }
 
 #[test]
+fn a_part_is_written_where_it_belongs_however_often() {
+    let files = Files::new();
+    files.put("f", "0123456789");
+    let part = |offset, content: &str| {
+        let params = WriteParams { path: "f".into(), offset: Some(offset), ..Default::default() };
+        FileOp::Write(params, content.into())
+    };
+    for (offset, content) in [(2, "ab"), (10, "more"), (2, "ab"), (10, "more")] {
+        files.ask(part(offset, content)).unwrap();
+    }
+    assert_eq!(fs::read_to_string(files.path().join("f")).unwrap(), "01ab456789more");
+    assert_eq!(files.code(part(15, "x")), Code::FileConflict);
+    let both = WriteParams { path: "f".into(), offset: Some(0), append: true, ..Default::default() };
+    assert_eq!(files.code(FileOp::Write(both, "x".into())), Code::InvalidParams);
+    let none = WriteParams { path: "none".into(), offset: Some(0), ..Default::default() };
+    assert_eq!(files.code(FileOp::Write(none, "x".into())), Code::FileNotFound);
+}
+
+#[test]
 fn a_write_replaces_as_a_whole_and_keeps_permissions_and_links() {
     let files = Files::new();
     files.put("f", "old");

@@ -6,6 +6,7 @@
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, fchmod, fchown, openat, renameat_with, unlinkat,
@@ -35,7 +36,14 @@ pub(super) fn perform(dir: &str, params: &WriteParams, content: &[u8]) -> Result
     if let Some(expected) = &params.if_sha256 {
         check_content(&at, &params.path, expected)?;
     }
-    let reply = if params.append { append(&at, params, content) } else { replace(&at, params.mode, content) };
+    let reply = match params.offset {
+        Some(_) if params.append => {
+            return Err(Fault::invalid("param `offset`: not together with `append`"));
+        }
+        Some(offset) => return insert(&at, params, offset, content).map(FileDone::Written),
+        None if params.append => append(&at, params, content),
+        None => replace(&at, params.mode, content),
+    };
     reply.map(FileDone::Written).map_err(failed)
 }
 
@@ -90,6 +98,24 @@ fn append(at: &Located, params: &WriteParams, content: &[u8]) -> io::Result<Writ
         None
     };
     Ok(WriteReply { bytes: content.len() as u64, sha256, total_bytes: total })
+}
+
+/// Writes a part of a file. A repeated request does no harm, also while the first is still under way.
+fn insert(at: &Located, params: &WriteParams, offset: u64, content: &[u8]) -> Result<WriteReply, Fault> {
+    let failed = |error: io::Error| fault::of(&params.path, &error);
+    let (file, stat) = at.open(OFlags::WRONLY).map_err(failed)?;
+    let size = stat.st_size as u64;
+    if offset > size {
+        let what = format!("has only {size} bytes, so nothing can be written at {offset}");
+        return Err(fault::new(Code::FileConflict, &params.path, &what)
+            .with_details(serde_json::json!({ "path": params.path, "total_bytes": size })));
+    }
+    file.write_all_at(content, offset).map_err(failed)?;
+    if let Some(mode) = params.mode {
+        fchmod(&file, Mode::from_raw_mode(mode.0)).map_err(|error| failed(error.into()))?;
+    }
+    let total_bytes = file.metadata().map_err(failed)?.len();
+    Ok(WriteReply { bytes: content.len() as u64, sha256: None, total_bytes })
 }
 
 /// Puts a file with this content where one may be.

@@ -775,6 +775,7 @@ class AsyncMethods:
         if_sha256: str | None = None,
         make_parents: bool | None = None,
         mode: str | None = None,
+        offset: int | None = None,
     ) -> FileWriteReply:
         """`file.write`: Writes a file as a whole, or adds to its end."""
         params = _given(
@@ -787,6 +788,7 @@ class AsyncMethods:
                 "if_sha256": if_sha256,
                 "make_parents": make_parents,
                 "mode": mode,
+                "offset": offset,
             }
         )
         return await self._request("file.write", params, FileWriteReply)

@@ -776,6 +776,7 @@ class Methods:
         if_sha256: str | None = None,
         make_parents: bool | None = None,
         mode: str | None = None,
+        offset: int | None = None,
     ) -> FileWriteReply:
         """`file.write`: Writes a file as a whole, or adds to its end."""
         params = _given(
@@ -788,6 +789,7 @@ class Methods:
                 "if_sha256": if_sha256,
                 "make_parents": make_parents,
                 "mode": mode,
+                "offset": offset,
             }
         )
         return self._request("file.write", params, FileWriteReply)

@@ -15,6 +15,9 @@ use super::progress::Progress;
 use super::{PART, There, base_name, is_directory, part_name};
 use crate::failure::{Failure, Result};
 
+/// A file that its owner may not write is not added to either: it becomes one with its last part.
+const OWNER_WRITES: u32 = 0o200;
+
 pub(super) async fn copy(
     there: &There<'_>,
     from: &str,
@@ -74,17 +77,19 @@ async fn file(there: &There<'_>, from: &Path, to: &str, progress: &mut Progress)
     let part = format!("{dir}{slash}{}", part_name(name, &identity));
     let mut offset = there.stat(&part).await?.map_or(0, |entry| entry.bytes).min(whole);
     source.seek(SeekFrom::Start(offset)).map_err(failed)?;
-    let write = |content: String, append| WriteParams {
+    let mode = meta.permissions().mode() & 0o777;
+    let write = |content: String, offset, at_end| WriteParams {
         session_id: there.session.to_owned(),
         path: part.clone(),
         content,
         encoding: Encoding::Base64,
-        append,
-        mode: Some(Mode(meta.permissions().mode() & 0o777)),
+        // A request of an interrupted copy may still be under way: it writes the same bytes to the same place.
+        offset,
+        mode: Some(Mode(if at_end { mode } else { mode | OWNER_WRITES })),
         ..WriteParams::default()
     };
     if offset == 0 {
-        there.client.call::<methods::FileWrite>(&write(String::new(), false)).await?;
+        there.client.call::<methods::FileWrite>(&write(String::new(), None, whole == 0)).await?;
     }
     while offset < whole {
         let mut piece = Vec::new();
@@ -92,9 +97,11 @@ async fn file(there: &There<'_>, from: &Path, to: &str, progress: &mut Progress)
         if piece.is_empty() {
             return Err(Failure::usage(format!("{shown} has become shorter while it was copied")));
         }
-        let written = there.client.call::<methods::FileWrite>(&write(STANDARD.encode(&piece), true)).await?;
+        let at_end = offset + piece.len() as u64 >= whole;
+        let request = write(STANDARD.encode(&piece), Some(offset), at_end);
+        let written = there.client.call::<methods::FileWrite>(&request).await?;
         offset += piece.len() as u64;
-        if written.total_bytes != offset {
+        if !(offset..=whole).contains(&written.total_bytes) {
             return Err(Failure::usage(format!("something else writes to {part} in the session")));
         }
         progress.at(&shown, piece.len() as u64, offset, whole);
