@@ -88,10 +88,11 @@ impl Drop for Visible {
 impl Cage {
     /// What the session's policy says, or why this machine cannot enforce it.
     pub(crate) fn enter(spec: &SessionSpec) -> Result<Cage, Fault> {
-        let isolation = spec.isolation.clone().unwrap_or_default();
+        let outside = spec.outside.as_deref().cloned();
+        let isolation = spec.isolation.clone().filter(|_| outside.is_none()).unwrap_or_default();
         let (groups, limits, limit_report) = bound(spec)?;
         let mut cage = Cage { place: Place::Open, groups, limits, report: None, concealed: Rc::default() };
-        let mut report = None;
+        let mut report = outside;
         if !isolation.is_none() {
             let plan = plan::session(&isolation, &setting(spec), &look).map_err(not_planned)?;
             let (strength, layers, jail) = cage.build(&isolation, &plan)?;
@@ -337,7 +338,10 @@ fn unavailable(isolation: &Isolation, step: &Step) -> Fault {
 /// Groups and limits for what was asked for; what cannot be enforced is a fault unless less is accepted.
 fn bound(spec: &SessionSpec) -> Result<(Groups, ProcessLimits, IsolationReport), Fault> {
     let limits = &spec.limits;
-    let wanted = Wanted { memory: limits.memory.map(|size| size.0), pids: limits.pids, cpu: limits.cpu };
+    let wanted = match spec.outside {
+        Some(_) => Wanted::default(),
+        None => Wanted { memory: limits.memory.map(|size| size.0), pids: limits.pids, cpu: limits.cpu },
+    };
     let groups = if wanted == Wanted::default() {
         Groups::default()
     } else {

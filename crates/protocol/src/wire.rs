@@ -17,7 +17,7 @@ use crate::exec::{ExecInfo, Outcome, Screen, Stream};
 use crate::fault::Fault;
 use crate::file::{FileDone, FileOp};
 use crate::ids::SessionId;
-use crate::isolation::Isolation;
+use crate::isolation::{Isolation, IsolationReport};
 pub use crate::session::Released;
 use crate::session::{SessionInfo, SessionLimits};
 
@@ -61,6 +61,13 @@ pub struct SessionSpec {
     /// The daemon's own directories and sockets, which an isolated session never sees.
     #[serde(default)]
     pub hidden_dirs: Vec<String>,
+    /// `/HERE:/THERE[:ro]`: directories of the daemon's machine that the session's container has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<String>,
+    /// What the place enforces of `isolation` and of the limits on memory, processes and processors, as a
+    /// container engine does. The host tells it and leaves it alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside: Option<Box<IsolationReport>>,
     /// What the host finds out itself, since the daemon is elsewhere. `shell`, `shell_path`, `dialect` and
     /// `working_dir` are then to be filled in, and `env` to be added to the host's own environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]

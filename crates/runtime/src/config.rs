@@ -69,6 +69,10 @@ pub struct NamedRuntime {
     pub target: String,
     pub labels: Vec<String>,
     pub max_sessions: Option<usize>,
+    /// Of sessions that do not say themselves.
+    pub isolation: Option<Isolation>,
+    /// `/HERE:/THERE[:ro]`: directories of this machine that its containers have.
+    pub mounts: Vec<String>,
 }
 
 impl Config {

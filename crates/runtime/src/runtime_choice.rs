@@ -7,6 +7,7 @@ use trl_protocol::system::{RuntimeFound, RuntimeState};
 use trl_protocol::{Code, Fault};
 
 use crate::backend::Backend;
+use crate::config::NamedRuntime;
 use crate::ops::system::runtimes;
 use crate::runtime::Inner;
 
@@ -15,11 +16,13 @@ use crate::runtime::Inner;
 pub(crate) struct Choice {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) reason: Option<String>,
+    /// What the configuration says of it, if it was chosen by its name there.
+    pub(crate) named: Option<NamedRuntime>,
 }
 
 pub(crate) fn choose(runtime: &Inner, asked: Option<&str>) -> Result<Choice, Fault> {
     let Some(asked) = asked else {
-        return Ok(Choice { backend: Arc::clone(runtime.backends.default()), reason: None });
+        return Ok(Choice { backend: Arc::clone(runtime.backends.default()), reason: None, named: None });
     };
     let label = match asked {
         "any" => None,
@@ -28,7 +31,7 @@ pub(crate) fn choose(runtime: &Inner, asked: Option<&str>) -> Result<Choice, Fau
             None => {
                 let backend = runtime.backends.find(&runtime.config, asked)?;
                 check_room(runtime, asked, &*backend)?;
-                return Ok(Choice { backend, reason: None });
+                return Ok(Choice { backend, reason: None, named: named(runtime, asked) });
             }
         },
     };
@@ -39,7 +42,12 @@ pub(crate) fn choose(runtime: &Inner, asked: Option<&str>) -> Result<Choice, Fau
         Some(label) => format!("{name} has the label {label:?} and room for {free} more sessions"),
         None => format!("{name} has room for {free} more sessions, more than any other that can be reached"),
     };
-    Ok(Choice { backend: runtime.backends.find(&runtime.config, name)?, reason: Some(reason) })
+    let backend = runtime.backends.find(&runtime.config, name)?;
+    Ok(Choice { backend, reason: Some(reason), named: named(runtime, name) })
+}
+
+fn named(runtime: &Inner, name: &str) -> Option<NamedRuntime> {
+    runtime.config.runtimes.iter().find(|named| named.name == name).cloned()
 }
 
 fn free(found: &RuntimeFound) -> usize {

@@ -143,6 +143,8 @@ fn spec() -> SessionSpec {
         resolve: None,
         isolation: None,
         hidden_dirs: Vec::new(),
+        mounts: Vec::new(),
+        outside: None,
     }
 }
 

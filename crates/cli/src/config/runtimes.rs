@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use toml::Value;
+use trl_protocol::isolation::{Isolation, Profile};
 use trl_runtime::NamedRuntime;
 
 #[derive(Debug, Deserialize)]
@@ -21,6 +22,10 @@ struct Written {
     #[serde(default)]
     labels: Vec<String>,
     max_sessions: Option<usize>,
+    isolation: Option<Profile>,
+    /// `/HERE:/THERE[:ro]`.
+    #[serde(default)]
+    mounts: Vec<String>,
 }
 
 pub(super) fn read(value: Value) -> Result<Vec<NamedRuntime>, String> {
@@ -41,7 +46,28 @@ fn named(name: String, value: Value) -> Result<NamedRuntime, String> {
         Kind::Ssh => format!("ssh:{}", written.host.ok_or_else(|| missing("host"))?),
         Kind::Container => format!("container:{}", written.image.ok_or_else(|| missing("image"))?),
     };
-    Ok(NamedRuntime { name, target, labels: written.labels, max_sessions: written.max_sessions })
+    if !written.mounts.is_empty() && !matches!(written.kind, Kind::Container) {
+        return Err(bad("`mounts` are for containers".to_owned()));
+    }
+    if let Some(wrong) = written.mounts.iter().find(|mount| !is_mount(mount)) {
+        return Err(bad(format!("`mounts`: {wrong:?} is not of the form /HERE:/THERE or /HERE:/THERE:ro")));
+    }
+    Ok(NamedRuntime {
+        name,
+        target,
+        labels: written.labels,
+        max_sessions: written.max_sessions,
+        isolation: written.isolation.map(Isolation::of),
+        mounts: written.mounts,
+    })
+}
+
+fn is_mount(text: &str) -> bool {
+    let absolute = |path: &str| path.starts_with('/');
+    match text.split(':').collect::<Vec<_>>()[..] {
+        [here, there] | [here, there, "ro"] => absolute(here) && absolute(there),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -56,11 +82,14 @@ mod tests {
     #[test]
     fn names_stand_for_targets() {
         let text = "[runtimes.build1]\nkind = \"ssh\"\nhost = \"me@b:22\"\nlabels = [\"gpu\"]\nmax_sessions = 8\n\
-                    [runtimes.box]\nkind = \"container\"\nimage = \"debian:12\"\n";
+                    [runtimes.box]\nkind = \"container\"\nimage = \"debian:12\"\nisolation = \"strict\"\n\
+                    mounts = [\"/src:/work\", \"/data:/data:ro\"]\n";
         let found = parsed(text).unwrap();
         let targets: Vec<(&str, &str)> =
             found.iter().map(|named| (named.name.as_str(), named.target.as_str())).collect();
         assert_eq!(targets, [("box", "container:debian:12"), ("build1", "ssh:me@b:22")]);
+        assert_eq!(found[0].isolation, Some(Isolation::of(Profile::Strict)));
+        assert_eq!(found[0].mounts, ["/src:/work", "/data:/data:ro"]);
         assert_eq!((found[1].labels.as_slice(), found[1].max_sessions), (&["gpu".to_owned()][..], Some(8)));
     }
 
@@ -71,6 +100,9 @@ mod tests {
             ("[runtimes.x]\nkind = \"ssh\"", "`host` is missing"),
             ("[runtimes.x]\nkind = \"warp\"", "warp"),
             ("[runtimes.x]\nkind = \"ssh\"\nhost = \"h\"\nhots = 1", "hots"),
+            ("[runtimes.x]\nkind = \"container\"\nimage = \"i\"\nmounts = [\"src:/work\"]", "src:/work"),
+            ("[runtimes.x]\nkind = \"ssh\"\nhost = \"h\"\nmounts = [\"/a:/b\"]", "for containers"),
+            ("[runtimes.x]\nkind = \"ssh\"\nhost = \"h\"\nisolation = \"tight\"", "tight"),
             ("[runtimes.local]\nkind = \"ssh\"\nhost = \"h\"", "that name"),
         ] {
             let problem = parsed(text).unwrap_err();

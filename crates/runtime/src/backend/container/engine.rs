@@ -13,14 +13,17 @@ const KNOWN: [&str; 3] = ["docker", "podman", "nerdctl"];
 
 /// A container engine.
 #[derive(Debug, Clone)]
-pub(super) struct Engine {
+pub(in crate::backend) struct Engine {
     program: PathBuf,
     env: BTreeMap<String, String>,
 }
 
 impl Engine {
     /// The one that was chosen, or the first that is installed.
-    pub(super) fn find(chosen: Option<&str>, env: &BTreeMap<String, String>) -> Result<Engine, Fault> {
+    pub(in crate::backend) fn find(
+        chosen: Option<&str>,
+        env: &BTreeMap<String, String>,
+    ) -> Result<Engine, Fault> {
         let names: Vec<&str> = chosen.map_or_else(|| KNOWN.to_vec(), |name| vec![name]);
         let found = names.iter().find_map(|name| programs::find(name, env));
         let missing = || match chosen {
@@ -33,18 +36,21 @@ impl Engine {
         Ok(Engine { program, env: env.clone() })
     }
 
-    pub(super) fn name(&self) -> String {
+    pub(in crate::backend) fn name(&self) -> String {
         self.program.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     }
 
-    pub(super) fn command<I: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = I>) -> Command {
+    pub(in crate::backend) fn command<I: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = I>) -> Command {
         let mut command = Command::new(&self.program);
         command.args(args).env_clear().envs(&self.env);
         command
     }
 
     /// Runs the engine to its end.
-    pub(super) async fn run<I: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = I>) -> Result<Ran, Fault> {
+    pub(in crate::backend) async fn run<I: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = I>,
+    ) -> Result<Ran, Fault> {
         programs::run(self.command(args), b"")
             .await
             .map_err(|error| unavailable(format!("{} cannot be run: {error}", self.name())))
@@ -55,7 +61,7 @@ impl Engine {
     }
 
     /// Whether a container of this name runs; `None` if there is none.
-    pub(super) async fn is_running(&self, container: &str) -> Option<bool> {
+    pub(in crate::backend) async fn is_running(&self, container: &str) -> Option<bool> {
         let ran =
             self.run(["container", "inspect", "--format", "{{.State.Running}}", container]).await.ok()?;
         ran.is_ok().then(|| ran.stdout.trim() == "true")
@@ -63,7 +69,7 @@ impl Engine {
 
     /// Removes a container, running or not. One that does not exist is as good as removed.
     pub(super) async fn remove(&self, container: &str) {
-        match self.run(["rm", "-f", container]).await {
+        match self.run(["rm", "-f", "-v", container]).await {
             Ok(ran) if !ran.is_ok() && self.is_running(container).await.is_some() => {
                 tracing::warn!(container, error = ran.complaint(), "a container could not be removed");
             }

@@ -6,6 +6,7 @@
 //! its container: when it ends, so does everything in it.
 
 mod engine;
+mod options;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +25,9 @@ use super::{
     LostSession, Prepared, Reached, SavedSession, StartedHost, Wanted, greet,
 };
 use crate::config::Config;
-use engine::{Engine, unavailable};
+pub(super) use engine::Engine;
+use engine::unavailable;
+use options::Options;
 
 /// Where things are inside a container.
 const HOST: &str = "/.trl/host";
@@ -98,7 +101,7 @@ impl Container {
         id: SessionId,
         paths: &SessionPaths,
         host: &std::path::Path,
-        spec: &SessionSpec,
+        options: Vec<String>,
     ) -> Vec<String> {
         let mount = |outside: &std::path::Path, inside: &str, options: &str| {
             format!("{}:{inside}{options}", outside.display())
@@ -116,9 +119,7 @@ impl Container {
         {
             args.extend(["-v".to_owned(), mounted]);
         }
-        if let Some(dir) = spec.resolve.as_ref().and_then(|resolve| resolve.working_dir.clone()) {
-            args.extend(["--workdir".to_owned(), dir]);
-        }
+        args.extend(options);
         args.extend(["--entrypoint".to_owned(), HOST.to_owned(), self.image.clone()]);
         args.extend(["--listen".to_owned(), format!("{RUN}/{FIRST}")]);
         args
@@ -129,8 +130,14 @@ impl Container {
         let host = self.host_program()?;
         let paths = self.dirs.of(id);
         paths.make()?;
-        let spec = SessionSpec { state_dir: STATE.to_owned(), socket: format!("{RUN}/sock"), ..spec };
-        let ran = engine.run(self.run_args(id, &paths, host, &spec)).await?;
+        let Options { args, report } = Options::of(&spec, &engine.name())?;
+        let spec = SessionSpec {
+            state_dir: STATE.to_owned(),
+            socket: format!("{RUN}/sock"),
+            outside: report.map(Box::new),
+            ..spec
+        };
+        let ran = engine.run(self.run_args(id, &paths, host, args)).await?;
         if !ran.is_ok() {
             let fault = self.explain(&engine, &ran.complaint()).await;
             engine.remove(&container_name(id)).await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trl_protocol::system::{PlaceFacts, RuntimeFound, RuntimeState, Runtimes, SystemInfo};
+use trl_protocol::system::{PlaceFacts, RuntimeFound, RuntimeKind, RuntimeState, Runtimes, SystemInfo};
 
 use super::info;
 use crate::backend::Backend;
@@ -18,7 +18,7 @@ pub(crate) fn perform(runtime: &Inner) -> Runtimes {
         match runtime.backends.find(&runtime.config, &it.name) {
             Ok(backend) => {
                 named.push(backend.name().to_owned());
-                runtimes.push(elsewhere(runtime, &about, &backend, Some(it)));
+                runtimes.push(elsewhere(runtime, &runtimes[0], &backend, Some(it)));
             }
             Err(fault) => {
                 tracing::warn!(runtime = it.name, message = %fault.message, "a runtime is of no use")
@@ -27,7 +27,7 @@ pub(crate) fn perform(runtime: &Inner) -> Runtimes {
     }
     for backend in runtime.backends.all().into_iter().skip(1) {
         if !named.iter().any(|name| name == backend.name()) {
-            runtimes.push(elsewhere(runtime, &about, &backend, None));
+            runtimes.push(elsewhere(runtime, &runtimes[0], &backend, None));
         }
     }
     Runtimes { runtimes }
@@ -67,18 +67,28 @@ fn local(runtime: &Inner, about: &SystemInfo) -> RuntimeFound {
 
 fn elsewhere(
     runtime: &Inner,
-    about: &SystemInfo,
+    here: &RuntimeFound,
     backend: &Arc<dyn Backend>,
     named: Option<&NamedRuntime>,
 ) -> RuntimeFound {
     let Known { state, reason, since, facts, rtt_ms, .. } = runtime.health.of(backend);
-    let facts = facts.unwrap_or_else(|| PlaceFacts {
+    let is_container = backend.kind() == RuntimeKind::Container;
+    let facts = facts.unwrap_or_else(|| match is_container {
         // A container is on this machine.
-        os: std::env::consts::OS.to_owned(),
-        ..PlaceFacts::default()
+        true => PlaceFacts {
+            os: here.os.clone(),
+            arch: here.arch.clone(),
+            cpus: here.cpus,
+            memory_bytes: here.memory_bytes,
+            load: here.load,
+            ..PlaceFacts::default()
+        },
+        false => PlaceFacts::default(),
     });
+    // What an engine does for containers that it makes for sessions.
+    let profiles = if is_container && backend.is_near() { &["none", "workspace", "strict"][..] } else { &[] };
     let sessions = runtime.registry.count_on(backend.name());
-    let max_sessions = named.and_then(|named| named.max_sessions).unwrap_or(about.limits.max_sessions);
+    let max_sessions = named.and_then(|named| named.max_sessions).unwrap_or(here.max_sessions);
     RuntimeFound {
         name: named.map_or_else(|| backend.name().to_owned(), |named| named.name.clone()),
         kind: backend.kind(),
@@ -87,13 +97,13 @@ fn elsewhere(
         since,
         available: state != RuntimeState::Unreachable && sessions < max_sessions,
         default: false,
-        version: about.version.clone(),
+        version: here.version.clone(),
         hostname: facts.hostname,
         os: facts.os,
         arch: facts.arch,
         cpus: facts.cpus,
         shells: facts.shells,
-        isolation: Vec::new(),
+        isolation: profiles.iter().map(|profile| (*profile).to_owned()).collect(),
         active_sessions: sessions,
         sessions,
         max_sessions,
