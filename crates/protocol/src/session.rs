@@ -41,8 +41,8 @@ pub struct CreateParams {
     /// End the session after this many seconds without a command; 0 is never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout_s: Option<f64>,
-    /// Where the session runs: `local` (default), `container:IMAGE`, `ssh:[USER@]HOST[:PORT]`, or a name from
-    /// the configuration.
+    /// Where the session runs: `local` (default), `container:IMAGE`, `container:@NAME`, `ssh:[USER@]HOST[:PORT]`, or a
+    /// name from the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
     /// Read the user's start-up files (`.bashrc`, `.zshrc`). Default: no.

@@ -1,5 +1,8 @@
 //! Adopts the hosts that outlived an earlier daemon, and clears away what dead ones left.
 //!
+//! Sessions on other machines are entered at once by what is remembered of them here, and
+//! their hosts are reached in the background.
+//!
 //! A host that does not answer at once (it may be stopped) delays nobody: its session is
 //! entered with what it last stored about itself, and requests to it wait. A session whose
 //! host is gone is entered as lost: its output can be read, and it can be restarted. One
@@ -49,21 +52,30 @@ pub(crate) async fn adopt_all(runtime: &Arc<Inner>) {
         if backend.is_near() {
             adopt_from(runtime, &backend).await;
         } else {
+            recall_from(runtime, &backend);
             // Another machine may be out of reach: nobody waits for it.
-            let adopted = runtime.backends.adopting(&*backend);
             let runtime = Arc::clone(runtime);
-            tokio::spawn(async move {
-                adopt_from(&runtime, &backend).await;
-                // Those who wait for it are told by the end of this.
-                drop(adopted);
-            });
+            tokio::spawn(async move { adopt_from(&runtime, &backend).await });
         }
     }
 }
 
+/// Enters the sessions of another machine by what is remembered of them here.
+fn recall_from(runtime: &Arc<Inner>, backend: &Arc<dyn Backend>) {
+    for info in backend.remembered() {
+        let id = info.session_id;
+        match backend.await_host(id) {
+            Ok(awaited) => runtime.recall(backend, info, awaited),
+            Err(error) => tracing::warn!(session = %id, %error, "a session elsewhere was left alone"),
+        }
+    }
+}
+
+/// Sessions that are entered already, new or remembered, are left as they are.
 async fn adopt_from(runtime: &Arc<Inner>, backend: &Arc<dyn Backend>) {
     let mut calls = JoinSet::new();
-    for id in backend.list().await.addresses {
+    let is_new = |id: &SessionId| runtime.registry.is_free(*id);
+    for id in backend.list().await.addresses.into_iter().filter(is_new) {
         let backend = Arc::clone(backend);
         calls.spawn(async move { (id, call(&*backend, id).await) });
     }
@@ -80,7 +92,7 @@ async fn adopt_from(runtime: &Arc<Inner>, backend: &Arc<dyn Backend>) {
     }
     let oldest = Duration::try_from_secs_f64(runtime.config.session_ttl_s).unwrap_or(Duration::MAX);
     if !oldest.is_zero() {
-        clear_from(&**backend, oldest).await;
+        clear_from(runtime, &**backend, oldest).await;
     }
     enter_lost(runtime, backend, &answered).await;
 }
@@ -146,7 +158,7 @@ async fn enter_lost(runtime: &Arc<Inner>, backend: &Arc<dyn Backend>, answered: 
     let addresses: HashSet<SessionId> = listing.addresses.into_iter().collect();
     let mut lost = Vec::new();
     for id in listing.stored {
-        if answered.contains(&id) || addresses.contains(&id) {
+        if answered.contains(&id) || addresses.contains(&id) || !runtime.registry.is_free(id) {
             continue;
         }
         match backend.saved(id).await {
@@ -246,15 +258,17 @@ pub(crate) async fn adopt_after_all(runtime: &Arc<Inner>, backend: &Arc<dyn Back
 pub(crate) async fn clear(runtime: &Inner, unused: Duration) {
     for backend in runtime.backends.all() {
         // One that is out of reach does not keep the daemon from ending.
-        let _ = tokio::time::timeout(CLEAR_TIMEOUT, clear_from(&*backend, unused)).await;
+        let _ = tokio::time::timeout(CLEAR_TIMEOUT, clear_from(runtime, &*backend, unused)).await;
     }
 }
 
-async fn clear_from(backend: &dyn Backend, unused: Duration) {
+async fn clear_from(runtime: &Inner, backend: &dyn Backend, unused: Duration) {
     let listing = backend.list().await;
     let addresses: HashSet<SessionId> = listing.addresses.into_iter().collect();
-    for id in listing.stored.into_iter().filter(|id| !addresses.contains(id)) {
-        if backend.unused_for(id).await.is_some_and(|age| age >= unused) {
+    // One that is just being created has no address yet.
+    let is_over = |id: &SessionId| !addresses.contains(id) && !runtime.registry.is_present(*id);
+    for id in listing.stored.into_iter().filter(is_over) {
+        if unused.is_zero() || backend.unused_for(id).await.is_some_and(|age| age >= unused) {
             backend.remove(id).await;
             tracing::info!(session = %id, "what was left of a session was removed");
         }

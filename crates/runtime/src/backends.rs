@@ -4,13 +4,10 @@
 //! daemon starts and finds that an earlier one used them: each has a directory of its own
 //! with its name in it.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
-use tokio::sync::watch;
 use trl_protocol::request::nearest;
 use trl_protocol::{Code, Fault};
 use trl_sys::private::create_dir;
@@ -21,18 +18,14 @@ use crate::config::{Config, NamedRuntime};
 /// The file with a runtime's name, in its directory.
 const NAME: &str = "name";
 
-/// How long a new session waits for a machine that may have sessions of an earlier daemon.
-const ADOPTION_PATIENCE: Duration = Duration::from_secs(20);
-
 /// What a request may say instead of a name.
-const FORMS: &str = "local, container:IMAGE, ssh:[USER@]HOST[:PORT], or a name from the configuration";
+const FORMS: &str =
+    "local, container:IMAGE, container:@NAME, ssh:[USER@]HOST[:PORT], or a name from the configuration";
 
 #[derive(Debug)]
 pub(crate) struct Backends {
     default: Arc<dyn Backend>,
     others: Mutex<Vec<Arc<dyn Backend>>>,
-    /// Those whose sessions of an earlier daemon are still being looked for.
-    adopting: Mutex<HashMap<String, watch::Receiver<()>>>,
     /// The directories of those that are made on demand, below the daemon's own.
     runtime_dir: PathBuf,
     state_dir: PathBuf,
@@ -43,7 +36,6 @@ impl Backends {
         Backends {
             default,
             others: Mutex::new(others),
-            adopting: Mutex::default(),
             runtime_dir: config.runtime_dir.join("far"),
             state_dir: config.state_dir.join("far"),
         }
@@ -91,8 +83,12 @@ impl Backends {
                     .map(|container| Arc::new(container) as Arc<dyn Backend>)
                     .map_err(|error| error.to_string())
             }
+            "container" if rest.starts_with('@') => {
+                let container = Ssh::in_container(config, &rest[1..], key, dir)?;
+                Ok(Arc::new(container) as Arc<dyn Backend>)
+            }
             "ssh" => {
-                let ssh = Ssh::new(config, rest, key, dir.join("copies"))?;
+                let ssh = Ssh::new(config, rest, key, dir)?;
                 Ok(Arc::new(ssh) as Arc<dyn Backend>)
             }
             _ => return None,
@@ -123,7 +119,8 @@ impl Backends {
             let dir = self.state_dir.join(&key);
             let is_empty =
                 |path: &Path| std::fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
-            let kept = [dir.join("sessions"), dir.join("copies"), self.runtime_dir.join(&key)];
+            let kept =
+                [dir.join("sessions"), dir.join("copies"), dir.join("known"), self.runtime_dir.join(&key)];
             if kept.iter().all(|path| is_empty(path)) {
                 for path in &kept {
                     // One that does not exist need not be removed.
@@ -136,26 +133,6 @@ impl Backends {
         for dir in [&self.state_dir, &self.runtime_dir] {
             // Those that are still in use are not empty.
             std::fs::remove_dir(dir).ok();
-        }
-    }
-
-    /// Until what is returned is dropped, sessions of an earlier daemon are looked for there.
-    pub(crate) fn adopting(&self, backend: &dyn Backend) -> watch::Sender<()> {
-        let (sender, receiver) = watch::channel(());
-        let mut adopting = self.adopting.lock().unwrap_or_else(PoisonError::into_inner);
-        adopting.insert(backend.name().to_owned(), receiver);
-        sender
-    }
-
-    /// Waits until it is known which sessions are there: a new one must not take the name of one of them.
-    pub(crate) async fn adopted(&self, backend: &dyn Backend) {
-        let waited_for = {
-            let adopting = self.adopting.lock().unwrap_or_else(PoisonError::into_inner);
-            adopting.get(backend.name()).cloned()
-        };
-        if let Some(mut adopting) = waited_for {
-            // Nothing is ever sent: the end of the sender is the event.
-            let _ = tokio::time::timeout(ADOPTION_PATIENCE, adopting.changed()).await;
         }
     }
 
@@ -209,6 +186,8 @@ mod tests {
             target: "ssh:me@build1".into(),
             labels: Vec::new(),
             max_sessions: None,
+            isolation: None,
+            mounts: Vec::new(),
         }];
         let local: Arc<dyn Backend> = Arc::new(Local::at(&config));
         let backends = Backends::new(&config, local, Vec::new());
@@ -223,16 +202,17 @@ mod tests {
             ("build1", "ssh:me@build1"),
             ("ssh:me@build1", "ssh:me@build1"),
             ("container:img:tag", "container:img:tag"),
+            ("container:@living", "container:@living"),
         ] {
             assert_eq!(backends.find(&config, asked).unwrap().name(), name);
         }
-        assert_eq!(backends.all().len(), 3);
+        assert_eq!(backends.all().len(), 4);
         for backend in backends.all() {
             backends.remember(&*backend);
         }
         let local: Arc<dyn Backend> = Arc::new(Local::at(&config));
         let next = Backends::new(&config, local, Vec::new());
-        assert_eq!(next.recall(&config).len(), 2, "the next daemon knows which were used");
+        assert_eq!(next.recall(&config).len(), 3, "the next daemon knows which were used");
         next.tidy();
         assert!(!config.state_dir.join("far").exists() && !config.runtime_dir.join("far").exists());
     }
@@ -246,6 +226,7 @@ mod tests {
             ("", "known forms"),
             ("container:", "known forms"),
             ("container:--privileged", "known forms"),
+            ("container:@--privileged", "known forms"),
             ("ssh:-oProxyCommand=x", "known forms"),
             ("docker:x", "known forms"),
         ] {

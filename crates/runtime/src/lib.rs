@@ -19,6 +19,7 @@ mod feed;
 mod health;
 mod idle_exit;
 mod link;
+mod lookup;
 mod mail_wake;
 mod mailroom;
 mod metrics;

@@ -140,6 +140,11 @@ impl Registry {
         !tables.slots.contains_key(&id) && tables.past.iter().all(|past| past.id != id)
     }
 
+    /// Whether a session lives or is about to.
+    pub(crate) fn is_present(&self, id: SessionId) -> bool {
+        self.lock().slots.contains_key(&id)
+    }
+
     /// Enters a session whose host was found alive.
     pub(crate) fn adopt(&self, session: Arc<Session>) {
         let mut tables = self.lock();

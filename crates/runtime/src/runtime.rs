@@ -10,7 +10,7 @@ use trl_protocol::exec::CancelParams;
 use trl_protocol::session::{DestroyParams, SessionInfo};
 use trl_protocol::{Code, Fault};
 
-use crate::backend::{Backend, HostDirsError, HostHandle, Local, LostSession};
+use crate::backend::{Awaited, Backend, HostDirsError, HostHandle, Local, greet};
 use crate::backends::Backends;
 use crate::caller::Caller;
 use crate::config::Config;
@@ -20,7 +20,7 @@ use crate::health::Health;
 use crate::link::{End, GreetError, Greeted, Greeting, Link, LinkTask};
 use crate::mailroom::Mailroom;
 use crate::metrics::Counters;
-use crate::registry::{Found, Registry};
+use crate::registry::Registry;
 use crate::session::Session;
 use crate::{adoption, idle_exit, mail_wake, ops};
 
@@ -32,13 +32,6 @@ const ORPHAN_TIMEOUT: Duration = Duration::from_secs(5);
 pub enum StartError {
     #[error(transparent)]
     Local(#[from] HostDirsError),
-}
-
-/// Where a command's output and result are.
-#[derive(Debug)]
-pub(crate) enum ExecSource {
-    Host(Arc<Session>, u64),
-    Disk(Box<LostSession>, u64),
 }
 
 /// Somebody asked the daemon to end.
@@ -70,7 +63,7 @@ pub(crate) struct Inner {
     connections: AtomicUsize,
     connection_ids: AtomicU64,
     stop: watch::Sender<Option<Stop>>,
-    settled: watch::Sender<()>,
+    pub(crate) settled: watch::Sender<()>,
 }
 
 impl Runtime {
@@ -313,23 +306,50 @@ impl Inner {
         host: Arc<dyn HostHandle>,
         greeting: Greeting,
     ) {
-        let id = info.session_id;
-        let link = Link::new(id);
-        let session = Arc::new(Session::new(info, link.clone(), Arc::clone(backend), host));
+        let link = Link::new(info.session_id);
+        let session = Arc::new(Session::new(info, link, Arc::clone(backend), host));
         self.registry.adopt(Arc::clone(&session));
-        let inner = Arc::clone(self);
+        tokio::spawn(Arc::clone(self).join_late(session, greeting));
+    }
+
+    /// Enters a session elsewhere by what is remembered of it. Requests wait for its host; while that is out of
+    /// reach, what is remembered is told.
+    pub(crate) fn recall(self: &Arc<Self>, backend: &Arc<dyn Backend>, info: SessionInfo, awaited: Awaited) {
+        let Awaited { connection, host, out_of_reach } = awaited;
+        let link = Link::new(info.session_id);
+        let session = Arc::new(Session::new(info, link, Arc::clone(backend), host));
+        session.await_contact();
+        self.registry.adopt(Arc::clone(&session));
+        self.session_begun(&session);
+        let (inner, greeting) = (Arc::clone(self), tokio::spawn(greet(connection, None)));
+        let waiting = Arc::clone(&session);
         tokio::spawn(async move {
-            let end = match greeting.await {
-                Ok(Ok(greeted)) => {
-                    tracing::info!(session = %id, "a living session answers again");
-                    session.note(&greeted.session);
-                    LinkTask::new(link, greeted).run(&session).await
-                }
-                Ok(Err(GreetError::Io(_) | GreetError::Silent)) | Err(_) => End::Lost,
-                Ok(Err(error)) => End::Foreign { reason: error.to_string() },
-            };
-            inner.session_over(&session, end).await;
+            if out_of_reach.await.is_ok() {
+                waiting.contacted();
+            }
         });
+        tokio::spawn(async move {
+            inner.join_late(Arc::clone(&session), greeting).await;
+            session.contacted();
+        });
+    }
+
+    /// Waits for the greeting of a host whose session is known already, then for the end of the session.
+    async fn join_late(self: Arc<Self>, session: Arc<Session>, greeting: Greeting) {
+        let id = session.id;
+        let end = match greeting.await {
+            Ok(Ok(greeted)) => {
+                tracing::info!(session = %id, "a living session answers again");
+                session.note(&greeted.session);
+                // It may have got another name that nobody here has heard of.
+                self.registry.keep_name(greeted.session.name.clone(), &session);
+                session.answers();
+                LinkTask::new(session.link.clone(), greeted).run(&session).await
+            }
+            Ok(Err(GreetError::Io(_) | GreetError::Silent)) | Err(_) => End::Lost,
+            Ok(Err(error)) => End::Foreign { reason: error.to_string() },
+        };
+        self.session_over(&session, end).await;
     }
 
     /// The connection to a host is over. Requests that wait for it are answered when all is done.
@@ -371,41 +391,6 @@ impl Inner {
             Some(Ok(saved)) => (saved.info, End::Lost),
             Some(Err(damage)) => (last_info, End::Damaged { reason: damage.0 }),
             None => (last_info, End::Lost),
-        }
-    }
-
-    /// Who can tell about a command: its session's host or, if that is gone, what it left.
-    pub(crate) async fn exec(&self, exec_id: &str) -> Result<ExecSource, Fault> {
-        match self.registry.find_exec(exec_id)? {
-            (Found::Living(session), number) => Ok(ExecSource::Host(session, number)),
-            (Found::Past { end: End::Lost | End::Damaged { .. }, info, backend }, number) => {
-                Ok(ExecSource::Disk(Box::new(backend.lost_session(*info).await?), number))
-            }
-            (other, _) => Err(other.refusal()),
-        }
-    }
-
-    /// The living session of this id or name. One that is being created is waited for.
-    pub(crate) async fn living(&self, named: &str) -> Result<Arc<Session>, Fault> {
-        let mut settled = self.settled.subscribe();
-        loop {
-            match self.registry.find(named)? {
-                Found::Creating(..) if settled.changed().await.is_ok() => {}
-                Found::Living(session) => return Ok(session),
-                other => return Err(other.refusal()),
-            }
-        }
-    }
-
-    /// What this id or name stands for. A session of which nothing is known yet, since its creation has only
-    /// begun, is waited for.
-    pub(crate) async fn described(&self, named: &str) -> Result<Found, Fault> {
-        let mut settled = self.settled.subscribe();
-        loop {
-            match self.registry.find(named)? {
-                Found::Creating(_, None) if settled.changed().await.is_ok() => {}
-                found => return Ok(found),
-            }
         }
     }
 

@@ -16,6 +16,8 @@ use crate::link::{Answer, Asked, Link};
 const PROMPT_ANSWER: Duration = Duration::from_millis(20);
 /// How long a host that is not stopped may take to describe its session.
 const INFO_PATIENCE: Duration = Duration::from_secs(2);
+/// How long the first contact with a host elsewhere may take before it counts as out of reach.
+const CONTACT_PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -26,6 +28,8 @@ pub(crate) struct Session {
     pub(crate) host: Arc<dyn HostHandle>,
     /// The host has not answered a question in time. Until it answers that one, it is not waited for.
     unresponsive: watch::Sender<bool>,
+    /// Whether this daemon has reached its host, or found it gone or out of reach.
+    contact: watch::Sender<bool>,
     /// Its counters when this daemon created or adopted it.
     begun: Totals,
     /// Held while its name changes: one change at a time.
@@ -78,10 +82,35 @@ impl Session {
             backend,
             host,
             unresponsive: watch::Sender::new(false),
+            contact: watch::Sender::new(true),
             begun: Totals::of(&info),
             renaming: tokio::sync::Mutex::default(),
             last_info: Mutex::new(info),
         }
+    }
+
+    /// Its host is elsewhere, and nobody knows yet whether it is still there.
+    pub(crate) fn await_contact(&self) {
+        self.contact.send_replace(false);
+        self.unresponsive.send_replace(true);
+    }
+
+    /// The host answers.
+    pub(crate) fn answers(&self) {
+        self.unresponsive.send_replace(false);
+        self.contacted();
+    }
+
+    /// It is known now what became of the host, or that it is out of reach.
+    pub(crate) fn contacted(&self) {
+        self.contact.send_replace(true);
+    }
+
+    /// Waits until it is known what became of the host, unless it is out of reach.
+    pub(crate) async fn contact(&self) {
+        let mut contact = self.contact.subscribe();
+        // The sender is the session's own; the time over is as good as an answer.
+        let _ = timeout(CONTACT_PATIENCE, contact.wait_for(|made| *made)).await;
     }
 
     pub(crate) fn exec_id(&self, number: u64) -> ExecId {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use trl_runtime::Config;
-use trl_runtime::backend::{Backend, Container, ContainerPlace};
+use trl_runtime::backend::{Backend, Container, ContainerPlace, Ssh};
 
 use super::conformance;
 use super::daemon::{Daemon, Home, World};
@@ -60,7 +60,7 @@ impl Containers {
     /// `None` where containers cannot be tried.
     fn new() -> Option<Containers> {
         if let Some(obstacle) = obstacle() {
-            eprintln!("skipped: {obstacle}");
+            trl_testkit::needs::skip(obstacle);
             return None;
         }
         let dir = tempfile::Builder::new().prefix("trl-con-").tempdir().unwrap();
@@ -74,6 +74,16 @@ impl Containers {
         let mut command = Command::new("podman");
         command.env("CONTAINERS_CONF", self.dir.path().join("containers.conf"));
         command
+    }
+
+    fn configured(&self, config: &Config) -> Config {
+        let mut config = config.clone();
+        config.container_engine = Some("podman".into());
+        config.static_host = super::static_host();
+        let containers_conf = self.dir.path().join("containers.conf").display().to_string();
+        config.env.insert("CONTAINERS_CONF".into(), containers_conf);
+        config.env.insert("PATH".into(), "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin".into());
+        config
     }
 
     /// Once per machine: every test uses the same.
@@ -105,12 +115,7 @@ impl World for Containers {
         let hosts = self.dir.path().join("run");
         let sessions = self.dir.path().join("sessions");
         *self.names.lock().unwrap() = vec![hosts.clone(), sessions.clone()];
-        let mut config = config.clone();
-        config.container_engine = Some("podman".into());
-        config.static_host = super::static_host();
-        let containers_conf = self.dir.path().join("containers.conf").display().to_string();
-        config.env.insert("CONTAINERS_CONF".into(), containers_conf);
-        config.env.insert("PATH".into(), "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin".into());
+        let config = self.configured(config);
         let place = ContainerPlace { image: IMAGE.into(), hosts, sessions };
         Arc::new(Container::new(&config, place).unwrap())
     }
@@ -158,12 +163,119 @@ macro_rules! in_containers {
     )*};
 }
 
-// Promises that are not kept in containers yet are listed in docs/runtimes.md.
 in_containers!(
+    a_command_runs_and_its_state_stays,
     output_streams_while_the_command_runs,
+    a_cancelled_command_ends_and_the_shell_stays,
+    a_running_command_survives_the_daemon,
+    what_a_command_finished_without_a_daemon_is_told_by_the_next,
+    a_lost_host_leaves_its_output_and_can_be_restarted,
+    a_host_lost_without_a_daemon_is_found_lost,
     destroying_leaves_nothing,
     the_end_of_the_daemon_ends_its_sessions,
+    many_sessions_at_once_are_kept_apart,
+    what_cannot_be_started_is_refused_and_leaves_nothing,
+    files_are_those_of_the_place,
 );
+
+/// Isolation and limits are the engine's business, and are told.
+#[test]
+fn isolation_and_limits_become_options_of_the_engine() {
+    let Some(world) = Containers::new() else { return };
+    let home = Home::new();
+    let daemon = Daemon::start(&home, &world);
+    let create = json!({
+        "name": "s", "working_dir": "/work", "isolation": "workspace", "limits": {"memory": "64M", "open_files": 64},
+    });
+    daemon.ok("session.create", create);
+    let report = daemon.ok("session.info", json!({"session_id": "s"}))["isolation"].clone();
+    let enforced: Vec<&str> =
+        report["enforced"].as_array().unwrap().iter().filter_map(|it| it["what"].as_str()).collect();
+    for what in ["limit memory", "limit open_files", "no network", "read-only system"] {
+        assert!(enforced.contains(&what), "{report}");
+    }
+    let command =
+        "echo x >/etc/x; echo $?; echo x >/tmp/x && echo x >/work/x && cat /tmp/x /work/x; ulimit -n";
+    let ran = daemon.ok("exec.run", json!({"session_id": "s", "command": command}));
+    assert_eq!(ran["stdout"], "1\nx\nx\n64\n", "{ran}");
+    let name = format!(
+        "trl-{}",
+        daemon.ok("session.info", json!({"session_id": "s"}))["session_id"].as_str().unwrap()
+    );
+    let told = world
+        .podman()
+        .args(["container", "inspect", "--format"])
+        .arg("{{.HostConfig.Memory}}")
+        .arg(&name)
+        .output();
+    assert_eq!(String::from_utf8_lossy(&told.unwrap().stdout).trim(), "67108864");
+    let allow = json!({"isolation": {"profile": "strict", "net": {"allow": ["x.example"]}}});
+    daemon.fails("session.create", allow, "ISOLATION_UNAVAILABLE");
+    daemon.end();
+    world.assert_no_leftovers();
+}
+
+/// A container that somebody else has started, and that stays.
+struct Running<'a> {
+    containers: &'a Containers,
+    name: String,
+}
+
+impl<'a> Running<'a> {
+    fn start(containers: &'a Containers) -> Running<'a> {
+        let id = containers.dir.path().file_name().unwrap().to_string_lossy().replace('.', "");
+        let name = format!("trl-running-{id}");
+        let label = format!("trl.state={}", containers.dir.path().display());
+        let started = containers
+            .podman()
+            .args(["run", "-d", "--name", &name, "--label", &label, IMAGE, "sleep", "100000"])
+            .output()
+            .unwrap();
+        assert!(started.status.success(), "{started:?}");
+        Running { containers, name }
+    }
+}
+
+impl World for Running<'_> {
+    fn backend(&self, config: &Config) -> Arc<dyn Backend> {
+        let config = self.containers.configured(config);
+        let near = self.containers.dir.path().join("near");
+        Arc::new(Ssh::in_container(&config, &self.name, "test".into(), near).unwrap())
+    }
+
+    fn kill_host(&self, _: &Value) {}
+
+    fn assert_no_leftovers(&self) {
+        for dir in ["hosts", "sessions"] {
+            let path = format!("/root/.local/state/trl/far/test/{dir}");
+            let listed = self.containers.podman().args(["exec", &self.name, "ls", &path]).output().unwrap();
+            let left = String::from_utf8_lossy(&listed.stdout).into_owned();
+            let left: Vec<&str> = left.lines().filter(|name| !name.ends_with(".relay")).collect();
+            assert!(left.is_empty(), "{left:?}");
+        }
+    }
+}
+
+#[test]
+fn sessions_live_in_a_container_that_runs_already() {
+    let Some(containers) = Containers::new() else { return };
+    let world = Running::start(&containers);
+    conformance::a_running_command_survives_the_daemon(&world);
+    conformance::files_are_those_of_the_place(&world);
+    let home = Home::new();
+    let daemon = Daemon::start(&home, &world);
+    daemon.ok("session.create", json!({"name": "s"}));
+    let ran = daemon.ok("exec.run", json!({"session_id": "s", "command": "x=5; echo $HOSTNAME; pwd"}));
+    assert_eq!(ran["exit_code"], 0, "{ran}");
+    let killed = containers.podman().args(["kill", &world.name]).output().unwrap();
+    assert!(killed.status.success(), "{killed:?}");
+    trl_testkit::wait_until("the session is lost", trl_testkit::GUARD, || {
+        daemon.ok("session.info", json!({"session_id": "s"}))["state"] == "lost"
+    });
+    let message = daemon.fails("session.create", json!({}), "RUNTIME_UNAVAILABLE");
+    assert!(message.contains("podman start"), "{message}");
+    daemon.end();
+}
 
 #[test]
 fn an_image_that_is_not_here_is_named_and_not_pulled() {

@@ -39,12 +39,12 @@ fn write(path: &Path, text: &str, mode: u32) {
 impl Far {
     fn new() -> Option<Far> {
         if let Some(obstacle) = obstacle() {
-            eprintln!("skipped: {obstacle}");
+            trl_testkit::needs::skip(obstacle);
             return None;
         }
         let dir = tempfile::Builder::new().prefix("trl-ssh-").tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        for name in ["bin", "home"] {
+        for name in ["bin", "far-bin", "home"] {
             std::fs::create_dir(at(name)).unwrap();
         }
         for key in ["host_key", "user_key"] {
@@ -61,9 +61,10 @@ impl Far {
         let server = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\n\
              PasswordAuthentication no\nPidFile none\nSetEnv HOME={home} XDG_STATE_HOME={home}/state \
-             XDG_CACHE_HOME={home}/cache TESTKIT_FAR={home}\nMaxStartups 100\nMaxSessions 100\n",
+             XDG_CACHE_HOME={home}/cache TESTKIT_FAR={home} PATH={}:/usr/bin:/bin\nMaxStartups 100\nMaxSessions 100\n",
             show("host_key"),
             show("authorized_keys"),
+            show("far-bin"),
         );
         write(&at("sshd_config"), &server, 0o600);
         let host_key = std::fs::read_to_string(at("host_key.pub")).unwrap();
@@ -84,6 +85,21 @@ impl Far {
         let far = Far { dir, port, server };
         far.wait_ready();
         Some(far)
+    }
+
+    /// Out of reach from now on.
+    fn stop(&mut self) {
+        for pid in self.connections() {
+            process::signal(pid, process::Signal::KILL);
+        }
+        self.server.kill().unwrap();
+        self.server.wait().unwrap();
+    }
+
+    /// Within reach again.
+    fn start(&mut self) {
+        self.server = serve(&self.dir.path().join("sshd_config"), &self.dir.path().join("log"));
+        self.wait_ready();
     }
 
     fn wait_ready(&self) {
@@ -123,8 +139,8 @@ impl World for Far {
         config.static_host = super::static_host();
         let path = format!("{}:/usr/bin:/bin", self.dir.path().join("bin").display());
         config.env.insert("PATH".into(), path);
-        let copies = self.dir.path().join("copies");
-        Arc::new(Ssh::new(&config, &self.target(), "test".into(), copies).unwrap())
+        let near = self.dir.path().join("near");
+        Arc::new(Ssh::new(&config, &self.target(), "test".into(), near).unwrap())
     }
 
     fn kill_host(&self, info: &Value) {
@@ -135,7 +151,8 @@ impl World for Far {
         let base = self.dir.path().join("home/state/trl/far/test");
         let mut left: Vec<PathBuf> = Vec::new();
         wait_until("nothing is left over there", GUARD, || {
-            let dirs = [base.join("hosts"), base.join("sessions"), self.dir.path().join("copies")];
+            let near = self.dir.path().join("near");
+            let dirs = [base.join("hosts"), base.join("sessions"), near.join("copies"), near.join("known")];
             let entries = dirs.iter().filter_map(|dir| std::fs::read_dir(dir).ok()).flatten().flatten();
             left = entries
                 .map(|entry| entry.path())
@@ -172,16 +189,120 @@ macro_rules! over_ssh {
     )*};
 }
 
-// Promises that are not kept over SSH yet are listed in docs/runtimes.md.
 over_ssh!(
     a_command_runs_and_its_state_stays,
     output_streams_while_the_command_runs,
     a_cancelled_command_ends_and_the_shell_stays,
+    a_running_command_survives_the_daemon,
+    what_a_command_finished_without_a_daemon_is_told_by_the_next,
+    a_lost_host_leaves_its_output_and_can_be_restarted,
+    a_host_lost_without_a_daemon_is_found_lost,
     destroying_leaves_nothing,
     the_end_of_the_daemon_ends_its_sessions,
+    many_sessions_at_once_are_kept_apart,
     what_cannot_be_started_is_refused_and_leaves_nothing,
     files_are_those_of_the_place,
 );
+
+/// Connections are cut at any moment; nobody notices but by the time it takes.
+#[test]
+fn a_hundred_commands_come_out_right_while_connections_are_cut() {
+    const CUTS: usize = 12;
+    let Some(far) = Far::new() else { return };
+    let home = Home::new();
+    let daemon = Daemon::start(&home, &far);
+    daemon.ok("session.create", json!({"name": "s"}));
+    let (done, finished) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let cutter = scope.spawn(|| {
+            let (finished, mut cuts) = (finished, 0);
+            // Each time some commands have come through, the connection is cut a moment later, in
+            // the middle of another one.
+            while let Ok(number) = finished.recv() {
+                if cuts < CUTS && number % 7 == 3 {
+                    std::thread::park_timeout(std::time::Duration::from_millis(number * 13 % 41));
+                    for pid in far.connections() {
+                        process::signal(pid, process::Signal::KILL);
+                        cuts += 1;
+                    }
+                }
+            }
+            cuts
+        });
+        for number in 0..100_u64 {
+            let lines = number * 37 % 900;
+            let command = format!("seq {lines}; (exit {})", number % 120);
+            let ran = daemon.ok("exec.run", json!({"session_id": "s", "command": command}));
+            let expected: String = (1..=lines).map(|line| format!("{line}\n")).collect();
+            let found = (&ran["stdout"], &ran["exit_code"]);
+            assert_eq!(found, (&json!(expected), &json!(number % 120)), "{number}");
+            done.send(number).unwrap();
+        }
+        drop(done);
+        assert!(cutter.join().unwrap() >= CUTS, "connections were cut");
+    });
+    daemon.end();
+    far.assert_no_leftovers();
+}
+
+/// A machine that is out of reach when the daemon starts: its sessions are known, and nobody waits for them.
+#[test]
+fn sessions_out_of_reach_are_known_and_hold_nobody_up() {
+    let Some(mut far) = Far::new() else { return };
+    let home = Home::new();
+    let daemon = Daemon::start(&home, &far);
+    daemon.ok("session.create", json!({"name": "s"}));
+    daemon.ok("exec.run", json!({"session_id": "s", "command": "x=kept"}));
+    daemon.kill();
+    far.stop();
+    let daemon = Daemon::start(&home, &far);
+    let listed = daemon.ok("session.list", json!({}));
+    let session = &listed["sessions"][0];
+    assert_eq!((&session["name"], &session["unresponsive"]), (&json!("s"), &json!(true)), "{listed}");
+    let info = daemon.ok("session.info", json!({"session_id": "s"}));
+    assert_eq!(info["unresponsive"], true, "{info}");
+    daemon.fails("session.info", json!({"session_id": "nobody"}), "SESSION_NOT_FOUND");
+    daemon.fails("session.create", json!({"name": "s"}), "NAME_TAKEN");
+    let waiting = daemon.begin("exec.run", json!({"session_id": "s", "command": "echo $x"}));
+    far.start();
+    let ran = waiting.answer().unwrap();
+    assert_eq!(ran["stdout"], "kept\n", "{ran}");
+    daemon.end();
+    far.assert_no_leftovers();
+}
+
+#[test]
+fn isolation_is_enforced_over_there() {
+    let Some(far) = Far::new() else { return };
+    let home = Home::new();
+    let daemon = Daemon::start(&home, &far);
+    let over_there = far.dir.path().join("home");
+    let (work, secret) = (over_there.join("work"), over_there.join("secret"));
+    std::fs::create_dir(&work).unwrap();
+    std::fs::write(&secret, "secret").unwrap();
+    daemon.ok("session.create", json!({"name": "s", "isolation": "workspace", "working_dir": work}));
+    let info = daemon.ok("session.info", json!({"session_id": "s"}));
+    assert_eq!(info["isolation"]["requested"]["profile"], "workspace", "{info}");
+    let command = format!("echo in >f; cat f; cat {}", secret.display());
+    let ran = daemon.ok("exec.run", json!({"session_id": "s", "command": command}));
+    assert_eq!((&ran["stdout"], &ran["exit_code"]), (&json!("in\n"), &json!(1)), "{ran}");
+    assert_eq!(std::fs::read_to_string(work.join("f")).unwrap(), "in\n");
+    daemon.end();
+    far.assert_no_leftovers();
+}
+
+#[test]
+fn a_machine_of_another_architecture_is_refused_with_both_named() {
+    let Some(far) = Far::new() else { return };
+    let uname = "#!/bin/sh\ncase $1 in -s) echo Linux;; *) echo mips64;; esac\n";
+    write(&far.dir.path().join("far-bin/uname"), uname, 0o755);
+    let home = Home::new();
+    let daemon = Daemon::start(&home, &far);
+    let message = daemon.fails("session.create", json!({}), "RUNTIME_UNAVAILABLE");
+    assert!(message.contains("mips64") && message.contains(std::env::consts::ARCH), "{message}");
+    daemon.end();
+    far.assert_no_leftovers();
+}
 
 #[test]
 fn what_ssh_refuses_is_told_with_a_remedy() {

@@ -98,6 +98,20 @@ pub trait Backend: fmt::Debug + Send + Sync {
         true
     }
 
+    /// The sessions of an earlier daemon, as they were last known here. One that is near need not
+    /// remember any: it can be asked.
+    fn remembered(&self) -> Vec<SessionInfo> {
+        Vec::new()
+    }
+
+    /// What is to be remembered of a session has changed.
+    fn remember(&self, _: &SessionInfo) {}
+
+    /// Connects to the host of a remembered session, however long that takes.
+    fn await_host(&self, _: SessionId) -> io::Result<Awaited> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// The last session of this backend has ended.
     fn no_sessions_left(&self) {}
 
@@ -177,6 +191,15 @@ pub struct Reached {
     pub connection: Connection,
     /// Known before the host says anything; a stopped one says nothing.
     pub host: Option<Arc<dyn HostHandle>>,
+}
+
+/// A connection that is being made, and made again until it succeeds or nobody is there.
+#[derive(Debug)]
+pub struct Awaited {
+    pub connection: Connection,
+    pub host: Arc<dyn HostHandle>,
+    /// Told if the first attempt finds the place out of reach.
+    pub out_of_reach: tokio::sync::oneshot::Receiver<()>,
 }
 
 #[derive(Debug, thiserror::Error)]

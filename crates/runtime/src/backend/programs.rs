@@ -25,9 +25,9 @@ impl Ran {
         self.status.success()
     }
 
-    /// The last line that says something, for a message.
+    /// The last line that says something, for a message; what is on stderr comes before what is on stdout.
     pub(super) fn complaint(&self) -> String {
-        let lines = self.stderr.lines().chain(self.stdout.lines());
+        let lines = self.stdout.lines().chain(self.stderr.lines());
         let said: Vec<&str> = lines.map(str::trim).filter(|line| !line.is_empty()).collect();
         match said.last() {
             Some(line) => line.chars().take(500).collect(),

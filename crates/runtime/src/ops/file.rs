@@ -32,7 +32,7 @@ fn wrong_kind(session: SessionId) -> Fault {
 
 /// Has the session's host do it.
 async fn ask(runtime: &Inner, session_id: &str, op: FileOp) -> Result<Answered, Fault> {
-    let session = runtime.registry.living(session_id)?;
+    let session = runtime.living(session_id).await?;
     let answer = session.link.call(|req| ToHost::File { req, file: Box::new(op) }).await?;
     let FromHost::File { done, .. } = answer.message else {
         return Err(unexpected(session.id, &answer.message));

@@ -1,8 +1,11 @@
-//! The user's own SSH client: its configuration, keys, agent, jump hosts and known hosts.
+//! How programs are run over there: with the user's own SSH client, or with a container engine in a
+//! container that runs already.
 //!
-//! It is never asked for a password: what would need one is refused with the client's words.
+//! The SSH client brings its configuration, keys, agent, jump hosts and known hosts. It is never asked for a
+//! password: what would need one is refused with the client's words.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
@@ -10,6 +13,7 @@ use tokio::process::Command;
 use tokio::sync::OnceCell;
 use trl_protocol::{Code, Fault};
 
+use crate::backend::container::Engine;
 use crate::backend::programs::{self, Ran};
 
 /// The status of `ssh` for its own failures.
@@ -20,6 +24,8 @@ const NO_PROGRAM: i32 = 66;
 /// Runs the host program, if it is there. `$1` is its name, the rest its arguments.
 const CALL: &str =
     r#"f="${XDG_CACHE_HOME:-$HOME/.cache}/trl/$1"; [ -x "$f" ] || exit 66; shift; exec "$f" "$@""#;
+/// The same in a container, whose image may have nothing but a shell.
+const CALL_IN_CONTAINER: &str = r#"f="/.trl-$1"; [ -x "$f" ] || exit 66; shift; exec "$f" "$@""#;
 /// Puts what comes on stdin where the host program belongs, in one step.
 const INSTALL: &str = r#"d="${XDG_CACHE_HOME:-$HOME/.cache}/trl"; umask 077; mkdir -p "$d" && t="$d/$1.$$" && cat >"$t" && chmod 700 "$t" && mv -f "$t" "$d/$1""#;
 
@@ -47,8 +53,18 @@ impl Target {
 }
 
 #[derive(Debug)]
+pub(super) enum Reach {
+    Ssh(Target),
+    /// A container that runs already, and the engine that was chosen.
+    Container {
+        name: String,
+        engine: Option<String>,
+    },
+}
+
+#[derive(Debug)]
 pub(super) struct SshClient {
-    target: Target,
+    reach: Reach,
     env: BTreeMap<String, String>,
     host_program: Option<PathBuf>,
     /// The host program's name over there, which has the hash of its content.
@@ -57,19 +73,34 @@ pub(super) struct SshClient {
 
 impl SshClient {
     pub(super) fn new(
-        target: Target,
+        reach: Reach,
         env: BTreeMap<String, String>,
         host_program: Option<PathBuf>,
     ) -> SshClient {
-        SshClient { target, env, host_program, installed: OnceCell::new() }
+        SshClient { reach, env, host_program, installed: OnceCell::new() }
     }
 
     fn where_to(&self) -> &str {
-        &self.target.destination
+        match &self.reach {
+            Reach::Ssh(target) => &target.destination,
+            Reach::Container { name, .. } => name,
+        }
     }
 
-    /// The client with a script for the far shell, ready to run.
+    /// A script for the far shell, ready to run.
     fn command(&self, script: &str, args: &[&str]) -> Result<Command, Fault> {
+        match &self.reach {
+            Reach::Ssh(target) => self.ssh(target, script, args),
+            Reach::Container { name, engine } => {
+                let engine = Engine::find(engine.as_deref(), &self.env)?;
+                let mut command = engine.command(["exec", "-i", name, "sh", "-c", script, "trl"]);
+                command.args(args).kill_on_drop(true);
+                Ok(command)
+            }
+        }
+    }
+
+    fn ssh(&self, target: &Target, script: &str, args: &[&str]) -> Result<Command, Fault> {
         let program = programs::find("ssh", &self.env).ok_or_else(|| {
             self.unavailable("there is no `ssh` on this machine; install an OpenSSH client")
         })?;
@@ -77,11 +108,11 @@ impl SshClient {
         command.env_clear().envs(&self.env).kill_on_drop(true);
         command.args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15"]);
         command.args(["-o", "ServerAliveInterval=10", "-o", "ServerAliveCountMax=3"]);
-        if let Some(port) = self.target.port {
+        if let Some(port) = target.port {
             command.args(["-p", &port.to_string()]);
         }
         let words: Vec<String> = args.iter().map(|word| quoted(word)).collect();
-        command.args(["--", self.where_to()]);
+        command.args(["--", &target.destination]);
         command.arg(format!("exec sh -c {} trl {}", quoted(script), words.join(" ")));
         Ok(command)
     }
@@ -91,7 +122,23 @@ impl SshClient {
         let name = self.installed.get_or_try_init(|| self.install()).await?;
         let mut words = vec![name.as_str()];
         words.extend(args);
-        self.command(CALL, &words)
+        self.command(self.call_script(), &words)
+    }
+
+    fn call_script(&self) -> &'static str {
+        match &self.reach {
+            Reach::Ssh(_) => CALL,
+            Reach::Container { .. } => CALL_IN_CONTAINER,
+        }
+    }
+
+    /// Whether nobody will ever answer there again. A machine that cannot be reached may come back.
+    pub(super) async fn is_gone(&self) -> bool {
+        let Reach::Container { name, engine } = &self.reach else { return false };
+        match Engine::find(engine.as_deref(), &self.env) {
+            Ok(engine) => engine.is_running(name).await != Some(true),
+            Err(_) => false,
+        }
     }
 
     /// Runs the host program over there to its end.
@@ -107,10 +154,23 @@ impl SshClient {
         let ran = programs::run(command, stdin)
             .await
             .map_err(|error| self.unavailable(&format!("ssh cannot be run: {error}")))?;
-        if ran.status.code() == Some(SSH_FAILED) {
-            return Err(self.unavailable(&explain(&ran)));
+        match &self.reach {
+            Reach::Ssh(_) if ran.status.code() == Some(SSH_FAILED) => Err(self.unavailable(&explain(&ran))),
+            Reach::Container { name, engine } if !ran.is_ok() => {
+                let engine = Engine::find(engine.as_deref(), &self.env)?;
+                match engine.is_running(name).await {
+                    Some(true) => Ok(ran),
+                    Some(false) => {
+                        Err(self.unavailable(&format!("it does not run; `{} start {name}`", engine.name())))
+                    }
+                    None => Err(self.unavailable(&format!(
+                        "there is no such container; `{} ps` tells which there are",
+                        engine.name()
+                    ))),
+                }
+            }
+            _ => Ok(ran),
         }
-        Ok(ran)
     }
 
     /// Brings the host program, unless it is there. Returns its name over there.
@@ -123,17 +183,26 @@ impl SshClient {
             ))
         })?;
         let (name, bytes) = self.load(program).await?;
-        let here = self.run(self.command(CALL, &[&name, "--list", "none"])?, b"").await?;
+        let here = self.run(self.command(self.call_script(), &[&name, "--list", "none"])?, b"").await?;
         if here.is_ok() {
             return Ok(name);
         }
-        self.check_machine().await?;
+        if matches!(self.reach, Reach::Ssh(_)) {
+            self.check_machine().await?;
+        }
         if here.status.code() != Some(NO_PROGRAM) {
             return Err(
                 self.unavailable(&format!("the host program does not run there: {}", here.complaint()))
             );
         }
-        let brought = self.run(self.command(INSTALL, &[&name])?, &bytes).await?;
+        let brought = match &self.reach {
+            Reach::Ssh(_) => self.run(self.command(INSTALL, &[&name])?, &bytes).await?,
+            Reach::Container { name: container, engine } => {
+                let target = format!("{container}:/.trl-{name}");
+                let engine = Engine::find(engine.as_deref(), &self.env)?;
+                engine.run([OsStr::new("cp"), program.as_os_str(), OsStr::new(&target)]).await?
+            }
+        };
         if !brought.is_ok() {
             let what = format!("the host program could not be copied there: {}", brought.complaint());
             return Err(self.unavailable(&what));
@@ -168,8 +237,12 @@ impl SshClient {
     }
 
     pub(super) fn unavailable(&self, what: &str) -> Fault {
-        Fault::new(Code::RuntimeUnavailable, format!("ssh to {}: {what}", self.where_to()))
-            .with_details(serde_json::json!({ "runtime": format!("ssh:{}", self.where_to()) }))
+        let (how, runtime) = match &self.reach {
+            Reach::Ssh(target) => ("ssh to", format!("ssh:{}", target.destination)),
+            Reach::Container { name, .. } => ("container", format!("container:@{name}")),
+        };
+        Fault::new(Code::RuntimeUnavailable, format!("{how} {}: {what}", self.where_to()))
+            .with_details(serde_json::json!({ "runtime": runtime }))
     }
 }
 

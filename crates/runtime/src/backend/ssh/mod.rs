@@ -1,4 +1,4 @@
-//! Hosts on other machines, reached through the user's own SSH client.
+//! Hosts on other machines, reached through the user's own SSH client, and in containers that run already.
 //!
 //! The first use of a machine copies the host program there; nothing is installed and nothing
 //! needs root. A host there is no child of `ssh`: it goes on when the connection breaks, and
@@ -6,6 +6,7 @@
 //! copied here to be read.
 
 mod client;
+mod known;
 mod stream;
 
 use std::io;
@@ -23,11 +24,12 @@ use trl_sys::private::{create_dir, file_options};
 
 use super::programs;
 use super::{
-    Backend, BoxFuture, ConnectError, Connection, Damage, GreetError, HostHandle, Listing, Liveness,
+    Awaited, Backend, BoxFuture, ConnectError, Connection, Damage, GreetError, HostHandle, Listing, Liveness,
     LostSession, Prepared, Reached, SavedSession, StartedHost, Wanted, greet,
 };
 use crate::config::Config;
-use client::{SshClient, Target};
+use client::{Reach, SshClient, Target};
+use known::KnownSessions;
 use stream::Failure;
 
 /// How long a host may take to start its shell.
@@ -37,18 +39,41 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Ssh {
     name: String,
+    kind: RuntimeKind,
     client: Arc<SshClient>,
     /// Our sessions over there are in a directory of this name.
     key: String,
     /// Copies of what dead hosts left.
     copies: PathBuf,
+    known: KnownSessions,
 }
 
 impl Ssh {
-    /// `None` if that is no machine's name. `key` is this daemon's own, `copies` a directory of its own.
-    pub fn new(config: &Config, target: &str, key: String, copies: PathBuf) -> Option<Ssh> {
-        let client = SshClient::new(Target::parse(target)?, config.env.clone(), config.static_host.clone());
-        Some(Ssh { name: format!("ssh:{target}"), client: Arc::new(client), key, copies })
+    /// `None` if that is no machine's name. `key` is this daemon's own, `dir` a directory of its own here.
+    pub fn new(config: &Config, target: &str, key: String, dir: PathBuf) -> Option<Ssh> {
+        let reach = Reach::Ssh(Target::parse(target)?);
+        Some(Ssh::by(config, reach, (RuntimeKind::Ssh, format!("ssh:{target}")), key, dir))
+    }
+
+    /// Sessions in a container that runs already, reached like another machine. `None` if that is no container's name.
+    pub fn in_container(config: &Config, container: &str, key: String, dir: PathBuf) -> Option<Ssh> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        let fine = !container.is_empty() && !container.starts_with('-') && container.chars().all(is_plain);
+        let reach = Reach::Container { name: container.to_owned(), engine: config.container_engine.clone() };
+        let name = format!("container:@{container}");
+        fine.then(|| Ssh::by(config, reach, (RuntimeKind::Container, name), key, dir))
+    }
+
+    fn by(
+        config: &Config,
+        reach: Reach,
+        (kind, name): (RuntimeKind, String),
+        key: String,
+        dir: PathBuf,
+    ) -> Ssh {
+        let client = SshClient::new(reach, config.env.clone(), config.static_host.clone());
+        let (copies, known) = (dir.join("copies"), KnownSessions::in_dir(dir.join("known")));
+        Ssh { name, kind, client: Arc::new(client), key, copies, known }
     }
 
     async fn call(&self, mode: &str, id: SessionId) -> Result<programs::Ran, Fault> {
@@ -77,11 +102,18 @@ impl Ssh {
         let (Some(state_dir), Some(socket)) = (lines.next(), lines.next()) else {
             return Err(self.client.unavailable("the host program does not say where its files are"));
         };
-        let spec = SessionSpec { state_dir: state_dir.to_owned(), socket: socket.to_owned(), ..spec };
+        // Whatever is hidden here is not over there.
+        let hidden_dirs = [state_dir, socket].into_iter().filter_map(|path| Path::new(path).parent());
+        let hidden_dirs = hidden_dirs.map(|dir| dir.display().to_string()).collect();
+        let (state_dir, socket) = (state_dir.to_owned(), socket.to_owned());
+        let spec = SessionSpec { state_dir, socket, hidden_dirs, ..spec };
         let failed = |what: String| self.client.unavailable(&format!("session {id} did not start: {what}"));
         let (connection, _) = self.open(id).map_err(|error| failed(error.to_string()))?;
         match tokio::time::timeout(START_TIMEOUT, greet(connection, Some(Box::new(spec)))).await {
-            Ok(Ok(greeted)) => Ok(StartedHost { greeted, host: self.handle(id) }),
+            Ok(Ok(greeted)) => {
+                self.known.remember(&greeted.session);
+                Ok(StartedHost { greeted, host: self.handle(id) })
+            }
             Ok(Err(GreetError::Refused(fault))) => Err(fault),
             Ok(Err(error)) => Err(failed(error.to_string())),
             Err(_) => Err(failed(format!("no answer within {} s", START_TIMEOUT.as_secs()))),
@@ -141,7 +173,7 @@ impl Backend for Ssh {
     }
 
     fn kind(&self) -> RuntimeKind {
-        RuntimeKind::Ssh
+        self.kind
     }
 
     fn look(&self) -> BoxFuture<'_, Result<Option<PlaceFacts>, Fault>> {
@@ -248,6 +280,26 @@ impl Backend for Ssh {
         false
     }
 
+    fn remembered(&self) -> Vec<SessionInfo> {
+        self.known.all()
+    }
+
+    fn remember(&self, info: &SessionInfo) {
+        self.known.remember(info);
+    }
+
+    fn await_host(&self, id: SessionId) -> io::Result<Awaited> {
+        let (connection, began) = self.open(id)?;
+        let (tell, out_of_reach) = oneshot::channel();
+        tokio::spawn(async move {
+            if let Ok(Err(Failure::Unreachable(_))) = began.await {
+                // Nobody may wait for it any more.
+                let _ = tell.send(());
+            }
+        });
+        Ok(Awaited { connection, host: self.handle(id), out_of_reach })
+    }
+
     /// An address over there on which nobody listens harms nobody; it goes with the session.
     fn remove_dead_address(&self, _: SessionId) -> BoxFuture<'_, ()> {
         Box::pin(async {})
@@ -258,6 +310,7 @@ impl Backend for Ssh {
             if let Err(fault) = self.call("--remove", id).await {
                 tracing::warn!(session = %id, message = %fault.message, "what a session left could not be removed");
             }
+            self.known.forget(id);
             if let Err(error) = tokio::fs::remove_dir_all(self.copies.join(id.to_string())).await
                 && error.kind() != io::ErrorKind::NotFound
             {

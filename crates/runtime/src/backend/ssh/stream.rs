@@ -86,7 +86,11 @@ impl Stream {
         let mut began = false;
         let mut pause = FIRST_PAUSE;
         loop {
-            match self.connect(began).await {
+            let connected = match self.connect(began).await {
+                Err(Failure::Unreachable(_)) if self.client.is_gone().await => Err(Failure::Gone),
+                other => other,
+            };
+            match connected {
                 Ok(carrier) => {
                     began = true;
                     pause = FIRST_PAUSE;

@@ -8,7 +8,8 @@ use trl_protocol::wire::ToHost;
 
 use super::relay::Relay;
 use crate::caller::{Caller, EventSink};
-use crate::runtime::{ExecSource, Inner};
+use crate::lookup::ExecSource;
+use crate::runtime::Inner;
 
 pub(crate) async fn perform<S: EventSink>(
     runtime: &Arc<Inner>,

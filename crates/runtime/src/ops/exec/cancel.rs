@@ -14,7 +14,8 @@ use crate::signal;
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: &CancelParams) -> Result<Cancelled, Fault> {
     let signal = params.signal.as_ref().map(signal::number).transpose()?;
     let (session, exec) =
-        subject::of::<methods::ExecCancel>(runtime, params.session_id.as_deref(), params.exec_id.as_deref())?;
+        subject::of::<methods::ExecCancel>(runtime, params.session_id.as_deref(), params.exec_id.as_deref())
+            .await?;
     let answer = session.link.call(|req| ToHost::Cancel { req, exec, signal }).await?;
     match answer.message {
         FromHost::Cancelled { exec, .. } => {

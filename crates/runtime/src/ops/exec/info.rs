@@ -6,7 +6,8 @@ use trl_protocol::exec::{ExecInfo, ExecParams};
 use trl_protocol::wire::{FromHost, ToHost};
 use trl_protocol::{Code, Fault};
 
-use crate::runtime::{ExecSource, Inner};
+use crate::lookup::ExecSource;
+use crate::runtime::Inner;
 use crate::session::{Session, unexpected};
 
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ExecParams) -> Result<ExecInfo, Fault> {

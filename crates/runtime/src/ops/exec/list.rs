@@ -14,7 +14,7 @@ use crate::session::{Session, unexpected};
 
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ListParams) -> Result<ExecList, Fault> {
     let mut execs = match &params.session_id {
-        Some(session) => match runtime.registry.find(session)? {
+        Some(session) => match runtime.find(session).await? {
             Found::Living(session) => of(&session).await?,
             Found::Past { end: End::Lost | End::Damaged { .. }, info, backend } => {
                 backend.lost_session(*info).await?.list()

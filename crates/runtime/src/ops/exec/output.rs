@@ -7,8 +7,9 @@ use trl_protocol::wire::{FromHost, ToHost};
 use trl_protocol::{Fault, limits};
 
 use crate::backend::LostSession;
+use crate::lookup::ExecSource;
 use crate::output::{self, Range};
-use crate::runtime::{ExecSource, Inner};
+use crate::runtime::Inner;
 use crate::session::{Session, unexpected};
 use crate::text::incomplete_tail;
 

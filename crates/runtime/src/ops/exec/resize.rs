@@ -13,7 +13,7 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ResizeParams) -> Resu
     let (rows, cols) = (params.rows, params.cols);
     check_side("rows", rows)?;
     check_side("cols", cols)?;
-    let (session, exec) = runtime.registry.of_exec(&params.exec_id)?;
+    let (session, exec) = runtime.of_exec(&params.exec_id).await?;
     match session.link.call(|req| ToHost::Resize { req, exec, rows, cols }).await?.message {
         FromHost::Resized { exec, .. } => Ok(Resized { exec_id: session.exec_id(exec), rows, cols }),
         other => Err(unexpected(session.id, &other)),

@@ -12,7 +12,8 @@ use crate::session::unexpected;
 
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ScreenParams) -> Result<Screen, Fault> {
     let (session, exec) =
-        subject::of::<methods::ExecScreen>(runtime, params.session_id.as_deref(), params.exec_id.as_deref())?;
+        subject::of::<methods::ExecScreen>(runtime, params.session_id.as_deref(), params.exec_id.as_deref())
+            .await?;
     match session.link.call(|req| ToHost::Screen { req, exec }).await?.message {
         FromHost::Screen { screen, .. } => Ok(*screen),
         other => Err(unexpected(session.id, &other)),

@@ -22,7 +22,7 @@ pub(crate) async fn perform(
     params: WriteParams,
     caller: &Caller,
 ) -> Result<Written, Fault> {
-    let (session, exec) = runtime.registry.of_exec(&params.exec_id)?;
+    let (session, exec) = runtime.of_exec(&params.exec_id).await?;
     let data = spec::decoded("data", params.data, params.stdin_encoding.unwrap_or(params.encoding))?;
     let write_id =
         params.write_id.or_else(|| Some(repetition(caller.request_id.as_deref()?, &data, params.eof)));

@@ -81,6 +81,7 @@ struct Plan {
     rc: bool,
     limits: SessionLimits,
     isolation: Option<Isolation>,
+    mounts: Vec<String>,
 }
 
 impl Plan {
@@ -94,16 +95,12 @@ impl Plan {
         let limits = params.limits.unwrap_or_default();
         check_limits(&limits)?;
         let journal_bytes = Some(limits.journal_bytes.unwrap_or(config.journal_bytes));
-        let Choice { backend, reason } = choose(runtime, params.runtime.as_deref())?;
-        let isolation =
-            params.isolation.or_else(|| config.isolation.clone()).filter(|asked| !asked.is_none());
-        if isolation.is_some() && backend.name() != "local" {
-            return Err(Fault::new(
-                Code::IsolationUnavailable,
-                "param `isolation`: only sessions on this machine (`runtime: local`) can be isolated",
-            ));
-        }
-        runtime.backends.adopted(&*backend).await;
+        let Choice { backend, reason, named } = choose(runtime, params.runtime.as_deref())?;
+        let (default, mounts) = match named {
+            Some(named) => (named.isolation.or_else(|| config.isolation.clone()), named.mounts),
+            None => (config.isolation.clone(), Vec::new()),
+        };
+        let isolation = params.isolation.or(default).filter(|asked| !asked.is_none());
         let wanted = Wanted { shell: params.shell.as_deref(), working_dir: params.working_dir.as_deref() };
         let prepared = backend.prepare(wanted).await?;
         Ok(Plan {
@@ -120,6 +117,7 @@ impl Plan {
             env,
             backend,
             reason,
+            mounts,
             prepared,
             wanted: Resolve { shell: params.shell, working_dir: params.working_dir },
         })
@@ -158,6 +156,8 @@ impl Plan {
             resolve,
             isolation: self.isolation,
             hidden_dirs: hidden_dirs(&runtime.config),
+            mounts: self.mounts,
+            outside: None,
         }
     }
 

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const FORCED_PATIENCE: Duration = Duration::from_secs(8);
 
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: &DestroyParams) -> Result<Destroyed, Fault> {
-    let session_id = match runtime.registry.find(&params.session_id)? {
+    let session_id = match runtime.find(&params.session_id).await? {
         Found::Living(session) => {
             end(&session, params.force).await?;
             session.id

@@ -19,7 +19,7 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, params: RenameParams) -> Resul
     let renamed = answer.and_then(|answer| session.learn(answer));
     let kept = if renamed.is_ok() { Some(name.clone()) } else { old };
     runtime.registry.keep_name(kept, &session);
-    renamed?;
+    session.backend.remember(&renamed?);
     runtime.session_renamed(&session);
     Ok(Renamed { session_id: session.id, name })
 }

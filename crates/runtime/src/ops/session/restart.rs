@@ -14,7 +14,7 @@ use crate::session::Session;
 use crate::{adoption, environment};
 
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: &RestartParams) -> Result<Restarted, Fault> {
-    let info = match runtime.registry.find(&params.session_id)? {
+    let info = match runtime.find(&params.session_id).await? {
         Found::Living(session) if params.if_lost => session.info().await?,
         Found::Creating(..) if params.if_lost => runtime.living(&params.session_id).await?.info().await?,
         Found::Living(session) => restart(&session).await?,

@@ -14,7 +14,8 @@ use super::info;
 use super::run::nobody_waits;
 use crate::backend::LostSession;
 use crate::caller::Caller;
-use crate::runtime::{ExecSource, Inner};
+use crate::lookup::ExecSource;
+use crate::runtime::Inner;
 use crate::seconds;
 use crate::session::{Session, unexpected};
 
