@@ -75,7 +75,9 @@ fn recall_from(runtime: &Arc<Inner>, backend: &Arc<dyn Backend>) {
 async fn adopt_from(runtime: &Arc<Inner>, backend: &Arc<dyn Backend>) {
     let mut calls = JoinSet::new();
     let is_new = |id: &SessionId| runtime.registry.is_free(*id);
-    for id in backend.list().await.addresses.into_iter().filter(is_new) {
+    let listing = backend.list().await;
+    let is_empty = listing.stored.is_empty();
+    for id in listing.addresses.into_iter().filter(is_new) {
         let backend = Arc::clone(backend);
         calls.spawn(async move { (id, call(&*backend, id).await) });
     }
@@ -89,6 +91,10 @@ async fn adopt_from(runtime: &Arc<Inner>, backend: &Arc<dyn Backend>) {
             }
             Err(error) => tracing::error!(%error, "adopting a host failed"),
         }
+    }
+    if is_empty {
+        // Nobody has left anything, and another machine takes its time to say so again.
+        return;
     }
     let oldest = Duration::try_from_secs_f64(runtime.config.session_ttl_s).unwrap_or(Duration::MAX);
     if !oldest.is_zero() {

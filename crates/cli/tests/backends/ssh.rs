@@ -23,6 +23,12 @@ struct Far {
     server: Child,
 }
 
+/// Whether requests share a connection.
+enum Sharing {
+    One,
+    None,
+}
+
 fn obstacle() -> Option<&'static str> {
     let is_there = |path: &str| Path::new(path).exists();
     if !is_there("/usr/sbin/sshd") || !is_there("/usr/bin/ssh") || !is_there("/usr/bin/ssh-keygen") {
@@ -38,6 +44,11 @@ fn write(path: &Path, text: &str, mode: u32) {
 
 impl Far {
     fn new() -> Option<Far> {
+        Far::with(Sharing::One)
+    }
+
+    /// `None` where SSH cannot be tried.
+    fn with(sharing: Sharing) -> Option<Far> {
         if let Some(obstacle) = obstacle() {
             trl_testkit::needs::skip(obstacle);
             return None;
@@ -69,9 +80,16 @@ impl Far {
         write(&at("sshd_config"), &server, 0o600);
         let host_key = std::fs::read_to_string(at("host_key.pub")).unwrap();
         write(&at("known_hosts"), &format!("[127.0.0.1]:{port} {host_key}"), 0o600);
+        // Many sessions over few connections, as people configure it: a connection costs more than all else here.
+        let sharing = match sharing {
+            Sharing::One => {
+                format!("ControlMaster auto\nControlPath {}/c-%C\nControlPersist 60\n", dir.path().display())
+            }
+            Sharing::None => String::new(),
+        };
         let client = format!(
             "IdentityFile {}\nIdentitiesOnly yes\nUserKnownHostsFile {}\nGlobalKnownHostsFile /dev/null\n\
-             StrictHostKeyChecking yes\n",
+             StrictHostKeyChecking yes\n{sharing}",
             show("user_key"),
             show("known_hosts"),
         );
@@ -208,7 +226,7 @@ over_ssh!(
 #[test]
 fn a_hundred_commands_come_out_right_while_connections_are_cut() {
     const CUTS: usize = 12;
-    let Some(far) = Far::new() else { return };
+    let Some(far) = Far::with(Sharing::None) else { return };
     let home = Home::new();
     let daemon = Daemon::start(&home, &far);
     daemon.ok("session.create", json!({"name": "s"}));
@@ -306,7 +324,7 @@ fn a_machine_of_another_architecture_is_refused_with_both_named() {
 
 #[test]
 fn what_ssh_refuses_is_told_with_a_remedy() {
-    let Some(far) = Far::new() else { return };
+    let Some(far) = Far::with(Sharing::None) else { return };
     let home = Home::new();
     let known = far.dir.path().join("known_hosts");
     let right = std::fs::read_to_string(&known).unwrap();

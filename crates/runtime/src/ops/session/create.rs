@@ -10,7 +10,7 @@ use trl_protocol::ids::is_session_name;
 use trl_protocol::isolation::Isolation;
 use trl_protocol::session::{CreateParams, Created, SessionInfo, SessionLimits, SessionState};
 use trl_protocol::wire::{Dialect, Resolve, SessionSpec};
-use trl_protocol::{Code, Fault, SessionId};
+use trl_protocol::{Fault, SessionId};
 
 use super::destroy;
 use crate::backend::{Backend, Prepared, Shell, Wanted};
