@@ -10,9 +10,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::net::UnixStream;
 use trl_protocol::exec::{AttachParams, RunParams};
-use trl_protocol::request::unknown_method;
 use trl_protocol::system::{ShutdownParams, ShuttingDown};
-use trl_protocol::{Code, METHODS, Method, MethodInfo, Retry, methods, session};
+use trl_protocol::{Code, Method, MethodInfo, Retry, methods, session};
 
 use crate::connection::{Connection, Ended};
 use crate::conversation::Conversation;
@@ -81,15 +80,13 @@ impl Client {
     /// Calls a method and waits for its reply. A call whose connection is lost is sent again
     /// where the registry allows it.
     pub async fn call<M: Method>(&self, params: &M::Params) -> Result<M::Reply> {
-        let answer = self.answer(&M::INFO, params).await?;
-        serde_json::from_str(&answer).map_err(|error| unreadable(M::NAME, error))
+        self.call_as::<M, M::Reply>(params).await
     }
 
-    /// [`Client::call`] of a method that is known by its name only.
-    pub async fn request<R: DeserializeOwned>(&self, method: &str, params: impl Serialize) -> Result<R> {
-        let method = find(method)?;
-        let answer = self.answer(method, params).await?;
-        serde_json::from_str(&answer).map_err(|error| unreadable(method.name, error))
+    /// [`Client::call`] for callers that have their own form of the params and the reply.
+    pub async fn call_as<M: Method, R: DeserializeOwned>(&self, params: impl Serialize) -> Result<R> {
+        let answer = self.answer(&M::INFO, params).await?;
+        serde_json::from_str(&answer).map_err(|error| unreadable(M::NAME, error))
     }
 
     /// The `data` of the response.
@@ -233,11 +230,6 @@ fn request_line(
         params.entry(field).or_insert_with(|| Value::from(id));
     }
     message::request(id, method.name, params)
-}
-
-pub(crate) fn find(method: &str) -> Result<&'static MethodInfo> {
-    let found = METHODS.iter().find(|info| info.name == method);
-    found.ok_or_else(|| Error::Fault(unknown_method(method, METHODS)))
 }
 
 fn unreadable(method: &'static str, problem: impl ToString) -> Error {

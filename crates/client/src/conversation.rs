@@ -4,11 +4,9 @@
 //! holds only here; so nothing is repeated on another one when the connection is cut. The one
 //! exception is a first request that the daemon has not read: there is nothing to remember yet.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use trl_protocol::Method;
 
-use crate::client::{Client, exchange, find};
+use crate::client::{Client, exchange};
 use crate::connection::{Connection, Ended};
 use crate::error::{Error, Result};
 use crate::message;
@@ -29,12 +27,7 @@ impl<'c> Conversation<'c> {
 
     /// Calls a method and waits for its reply.
     pub async fn call<M: Method>(&mut self, params: &M::Params) -> Result<M::Reply> {
-        self.request(M::NAME, params).await
-    }
-
-    /// [`Conversation::call`] of a method that is known by its name only.
-    pub async fn request<R: DeserializeOwned>(&mut self, method: &str, params: impl Serialize) -> Result<R> {
-        let method = find(method)?.name;
+        let method = M::NAME;
         let unreadable = |error: serde_json::Error| Error::Unreadable { method, problem: error.to_string() };
         let id = self.client.next_id();
         let line = message::request(&id, method, params).map_err(unreadable)?;

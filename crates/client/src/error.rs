@@ -66,7 +66,7 @@ impl Error {
                 Some("it may have been done all the same: `trl ls` and `trl info SESSION` tell".to_owned())
             }
             Error::Unreadable { .. } => Some(
-                "client and daemon may be of different versions: `trl version` tells, `trl restart` mends"
+                "client and daemon may be of different versions: `trl version` shows them, `trl restart` replaces the daemon"
                     .to_owned(),
             ),
         }

@@ -88,7 +88,7 @@ async fn launch(start: &Start) -> Result<Readiness> {
             Some(said) => Ok(said),
             None => {
                 let ended = child.wait().await.map_or_else(|e| e.to_string(), |status| status.to_string());
-                Err(not_started(format!("it ended at once ({ended})")))
+                Err(not_started(format!("it ended immediately ({ended})")))
             }
         },
     }

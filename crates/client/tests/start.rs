@@ -24,8 +24,8 @@ async fn why_it_did_not_start_is_told() {
     for (script, expected, help) in [
         (r#"echo '{"refused":{"message":"no room","help":"make some"}}'"#, "no room", "make some"),
         (r#"echo '{"refused":{"message":"no room"}}'"#, "no room", "daemon.log"),
-        ("exit 3", "ended at once (exit status: 3)", "daemon.log"),
-        ("kill -9 $$", "ended at once (signal: 9", "daemon.log"),
+        ("exit 3", "ended immediately (exit status: 3)", "daemon.log"),
+        ("kill -9 $$", "ended immediately (signal: 9", "daemon.log"),
     ] {
         let error = Client::connect(options(dir.path(), script)).await.unwrap_err();
         assert!(matches!(error, Error::NotStarted { .. }), "{error}");

@@ -115,7 +115,7 @@ async fn cancelled(client: &Client, exec_id: ExecId, ends_command: bool) -> Faul
     if ends_command {
         let params = CancelParams { session_id: None, exec_id: Some(exec_id.to_string()), signal: None };
         if let Err(error) = client.exec_cancel(&params).await {
-            tracing::warn!(%exec_id, %error, "a cancelled call's command may go on");
+            tracing::warn!(%exec_id, %error, "a cancelled call's command may still run");
         }
     }
     Fault::new(Code::CommandFailed, format!("{exec_id} was cancelled by the client"))

@@ -7,12 +7,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Mutex as AsyncMutex;
 use trl_client::{Client, Conversation, Held, How};
-use trl_protocol::exec::ExecParams;
+use trl_protocol::exec::{self, ExecParams};
 use trl_protocol::session::{BindParams, CreateParams, ResizeParams, SessionParams};
-use trl_protocol::{Code, ExecId, Fault, SessionId, methods};
+use trl_protocol::{Code, ExecId, Fault, Method, SessionId, methods};
 
 use crate::fault;
 use crate::settings::Settings;
@@ -31,7 +31,7 @@ pub(crate) struct Guest {
     /// The harness's id of its session, if it came with a call.
     harness: Mutex<Option<String>>,
     own: AsyncMutex<Option<Own>>,
-    bonds: AsyncMutex<Option<Held>>,
+    bound_connection: AsyncMutex<Option<Held>>,
     /// Tells it apart where its harness does not.
     number: u32,
     heard: Mutex<HashMap<ExecId, [u64; 2]>>,
@@ -53,7 +53,7 @@ struct Own {
 
 /// The session that a call means.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct CalledSession {
     pub(crate) id: SessionId,
     pub(crate) name: String,
     /// It ends with the client, and everything in it.
@@ -71,7 +71,7 @@ impl Guest {
             name: Mutex::new("mcp".to_owned()),
             harness: Mutex::default(),
             own: AsyncMutex::default(),
-            bonds: AsyncMutex::default(),
+            bound_connection: AsyncMutex::default(),
             number: getrandom::u32().unwrap_or_else(|_| std::process::id()),
             heard: Mutex::default(),
             identity: AsyncMutex::default(),
@@ -119,7 +119,7 @@ impl Guest {
     }
 
     /// The session of this name or id, made now if nothing has the name; without one the client's own.
-    pub(crate) async fn place(&self, named: Option<&str>) -> Result<Place, Fault> {
+    pub(crate) async fn place(&self, named: Option<&str>) -> Result<CalledSession, Fault> {
         match named.filter(|name| !name.is_empty()) {
             Some(name) => self.named(name).await,
             None => self.own().await,
@@ -139,11 +139,11 @@ impl Guest {
         }
     }
 
-    async fn own(&self) -> Result<Place, Fault> {
+    async fn own(&self) -> Result<CalledSession, Fault> {
         let mut own = self.own.lock().await;
         let mut note = None;
         if let Some(there) = own.clone() {
-            if there.kept || self.bonds_hold().await || self.rebind(there.id).await? {
+            if there.kept || self.is_bound().await || self.rebind(there.id).await? {
                 return Ok(there.place(None));
             }
             note = Some(format!(
@@ -172,21 +172,21 @@ impl Guest {
             name: Some(name.clone()),
             // It lives as long as its client, however long that thinks.
             idle_timeout_s: Some(0.0),
-            ..self.settings.birth.clone()
+            ..self.settings.new_session.clone()
         };
         let made = self.client.session_create(&params).await.map_err(fault::of)?;
-        self.bind("session.bind", json!({ "session_id": made.session_id })).await?;
+        self.bind_session(made.session_id).await?;
         self.resize(made.session_id, DEFAULT_SIZE).await?;
         Ok(Own { id: made.session_id, name, kept: false })
     }
 
-    async fn named(&self, named: &str) -> Result<Place, Fault> {
+    async fn named(&self, named: &str) -> Result<CalledSession, Fault> {
         if let Some(own) = self.own.lock().await.as_ref()
             && (own.name == named || own.id.to_string() == named)
         {
             return Ok(own.place(None));
         }
-        let found = self.client.find_or_create(named, &self.settings.birth).await.map_err(fault::of)?;
+        let found = self.client.find_or_create(named, &self.settings.new_session).await.map_err(fault::of)?;
         let note = match found.how {
             How::Created => {
                 self.resize(found.id, DEFAULT_SIZE).await?;
@@ -197,13 +197,13 @@ impl Guest {
             )),
             How::Existing => None,
         };
-        Ok(Place { note, ..shared(found.id, found.name) })
+        Ok(CalledSession { note, ..shared(found.id, found.name) })
     }
 
     /// The size that a command on a terminal is to find. A session of others keeps its own unless this call names one.
     pub(crate) async fn size_terminal(
         &self,
-        place: &Place,
+        place: &CalledSession,
         (rows, cols): (Option<u16>, Option<u16>),
     ) -> Result<(), Fault> {
         let asked = rows.is_some() || cols.is_some();
@@ -231,7 +231,7 @@ impl Guest {
     }
 
     /// Lets a session outlive the client.
-    pub(crate) async fn keep(&self, place: &Place) -> Result<(), Fault> {
+    pub(crate) async fn keep(&self, place: &CalledSession) -> Result<(), Fault> {
         if !place.bound {
             return Ok(());
         }
@@ -244,45 +244,51 @@ impl Guest {
 
     /// A command of a session that does not end with the client ends with it all the same.
     pub(crate) async fn bind_exec(&self, exec_id: ExecId) {
-        if let Err(fault) = self.bind("exec.bind", json!({ "exec_id": exec_id })).await {
+        let params = exec::BindParams { exec_id: exec_id.to_string(), bound: true };
+        if let Err(fault) = self.bind::<methods::ExecBind>(&params).await {
             // It may be over already; then there is nothing to bind.
             tracing::debug!(%exec_id, code = %fault.code, "a command is not bound");
         }
     }
 
-    async fn bonds_hold(&self) -> bool {
-        self.bonds.lock().await.as_ref().is_some_and(Held::is_open)
+    async fn is_bound(&self) -> bool {
+        self.bound_connection.lock().await.as_ref().is_some_and(Held::is_open)
     }
 
     /// After a daemon was replaced. False if the session is over.
     async fn rebind(&self, id: SessionId) -> Result<bool, Fault> {
-        match self.bind("session.bind", json!({ "session_id": id })).await {
+        match self.bind_session(id).await {
             Ok(()) => Ok(true),
             Err(fault) if is_over(&fault) => Ok(false),
             Err(fault) => Err(fault),
         }
     }
 
-    async fn bind(&self, method: &str, params: Value) -> Result<(), Fault> {
-        let mut held = self.bonds.lock().await;
+    async fn bind_session(&self, id: SessionId) -> Result<(), Fault> {
+        let params = BindParams { session_id: id.to_string(), bound: true };
+        self.bind::<methods::SessionBind>(&params).await
+    }
+
+    async fn bind<M: Method>(&self, params: &M::Params) -> Result<(), Fault> {
+        let mut held = self.bound_connection.lock().await;
         let mut conversation = match held.take().filter(Held::is_open) {
             Some(open) => open.resume(&self.client),
             None => self.client.conversation().await.map_err(fault::of)?,
         };
-        let asked = conversation.request::<Value>(method, params).await;
+        let asked = conversation.call::<M>(params).await;
         *held = Some(Conversation::pause(conversation));
         asked.map(drop).map_err(fault::of)
     }
 }
 
 impl Own {
-    fn place(&self, note: Option<String>) -> Place {
-        Place { id: self.id, name: self.name.clone(), bound: !self.kept, own: true, note }
+    fn place(&self, note: Option<String>) -> CalledSession {
+        CalledSession { id: self.id, name: self.name.clone(), bound: !self.kept, own: true, note }
     }
 }
 
-fn shared(id: SessionId, name: Option<String>) -> Place {
-    Place { id, name: name.unwrap_or_else(|| id.to_string()), bound: false, own: false, note: None }
+fn shared(id: SessionId, name: Option<String>) -> CalledSession {
+    CalledSession { id, name: name.unwrap_or_else(|| id.to_string()), bound: false, own: false, note: None }
 }
 
 pub(crate) fn is_over(fault: &Fault) -> bool {

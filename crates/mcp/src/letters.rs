@@ -1,12 +1,10 @@
 //! Mail as a model gets it: from whom, by whom verified, and set apart from all instructions.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use trl_client::{Conversation, Held};
 use trl_protocol::agent::{CallerParams, Token, UseParams, Used};
 use trl_protocol::mail::{Inbox, InboxParams, Message};
-use trl_protocol::{Code, Fault, quote};
+use trl_protocol::{Code, Fault, Method, methods, quote};
 
 use crate::fault;
 use crate::guest::Guest;
@@ -37,7 +35,7 @@ impl Guest {
             terminal: self.settings.terminal,
             harness: Some(self.name()),
             harness_session_id: Some(self.harness_session_id()),
-            cwd: self.settings.birth.working_dir.clone(),
+            cwd: self.settings.new_session.working_dir.clone(),
             pid: self.settings.pid,
             ..UseParams::default()
         };
@@ -51,7 +49,7 @@ impl Guest {
         }
         let mut conversation = self.client.conversation().await.map_err(fault::of)?;
         let used: Used = conversation
-            .request("agent.use", params)
+            .call::<methods::AgentUse>(&params)
             .await
             .map_err(|error| explained(fault::of(error), agent))?;
         *identity = Some(Identity { used: used.clone(), held: Conversation::pause(conversation) });
@@ -61,7 +59,7 @@ impl Guest {
     async fn release(&self, before: Identity) {
         let mut conversation = before.held.resume(&self.client);
         // A daemon that is gone has let go of it already.
-        if let Err(error) = conversation.request::<Value>("agent.release", CallerParams::default()).await {
+        if let Err(error) = conversation.call::<methods::AgentRelease>(&CallerParams::default()).await {
             tracing::debug!(%error, "a session of an agent was not released");
         }
     }
@@ -92,24 +90,23 @@ impl Guest {
             Some(open) => open.resume(&self.client),
             None => self.client.conversation().await.map_err(fault::of)?,
         };
-        let inbox = conversation.request("mail.inbox", params).await.map_err(fault::of)?;
+        let inbox = conversation.call::<methods::MailInbox>(&params).await.map_err(fault::of)?;
         *held = Some(conversation.pause());
         Ok(inbox)
     }
 
     /// Asks something of the mail as the agent that the client is.
-    pub(crate) async fn mail<R: DeserializeOwned>(
+    pub(crate) async fn mail<M: Method>(
         &self,
-        method: &str,
-        params: impl Serialize,
+        params: M::Params,
         asked: Option<&str>,
-    ) -> Result<R, Fault> {
+    ) -> Result<M::Reply, Fault> {
         let token = self.token(asked).await?;
         let mut params = serde_json::to_value(params).unwrap_or_default();
         if let Value::Object(fields) = &mut params {
             fields.insert("as".to_owned(), Value::String(token.0));
         }
-        self.client.request(method, params).await.map_err(fault::of)
+        self.client.call_as::<M, M::Reply>(params).await.map_err(fault::of)
     }
 }
 

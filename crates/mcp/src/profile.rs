@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn every_named_tool_of_a_profile_is_there() {
         for name in MINIMAL.iter().chain(TERMINAL).chain(POST) {
-            assert!(toolbox::every_name().any(|known| known == *name), "{name}");
+            assert!(toolbox::names().any(|known| known == *name), "{name}");
         }
     }
 }

@@ -253,11 +253,11 @@ fn ending(report: &Report) -> String {
         (Some(code), None) => format!("exit code {code}"),
         (Some(code), Some(signal)) => format!("exit code {code}, ended by {signal}"),
         (None, Some(signal)) => format!("ended by {signal}"),
-        (None, None) => "ended, and nobody saw how".to_owned(),
+        (None, None) => "ended with an unknown status".to_owned(),
     };
     let mut parts = vec![how];
     if report.timed_out {
-        parts.push("ran out of time (timeout_s)".to_owned());
+        parts.push("timed out (timeout_s)".to_owned());
     }
     if report.cancelled {
         parts.push("cancelled".to_owned());

@@ -14,7 +14,7 @@ pub struct Settings {
     /// fields show them to the model instead of the text.
     pub structured: bool,
     /// Where and with what environment sessions begin that are made for a client.
-    pub birth: CreateParams,
+    pub new_session: CreateParams,
     /// The agent that mail is read and sent as, unless a call names another.
     pub agent: Option<String>,
     /// The label that its mail session wishes for.
@@ -38,7 +38,7 @@ impl Settings {
         Settings {
             profile: Profile::default(),
             structured: false,
-            birth: CreateParams::default(),
+            new_session: CreateParams::default(),
             agent: None,
             label: None,
             terminal: None,

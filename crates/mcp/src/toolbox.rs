@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use trl_protocol::request::nearest;
-use trl_protocol::{Code, Fault, Request};
+use trl_protocol::{Code, Fault};
 
 use crate::guest::Guest;
 use crate::profile::Profile;
@@ -48,8 +48,6 @@ pub(crate) trait Spec {
     const HINTS: Hints;
     /// Whether it reaches beyond this machine's sessions: what it runs, or whom it writes to, is anyone's guess.
     const OPEN_WORLD: bool;
-    /// The methods without which it is not offered.
-    const NEEDS: &'static [&'static str];
     type Args: DeserializeOwned + JsonSchema + Send;
     type Answer: Serialize + JsonSchema;
 
@@ -62,7 +60,6 @@ pub(crate) trait Spec {
 type Called = Pin<Box<dyn Future<Output = CallToolResult> + Send>>;
 
 pub(crate) struct Entry {
-    needs: &'static [&'static str],
     pub(crate) tool: Tool,
     answers: Arc<JsonObject>,
     pub(crate) call: fn(JsonObject, Call) -> Called,
@@ -73,15 +70,10 @@ impl Entry {
         let tool = Tool::new(S::NAME, S::ABOUT, schema::of_arguments::<S::Args>())
             .with_annotations(annotations(S::HINTS, S::OPEN_WORLD));
         Entry {
-            needs: S::NEEDS,
             tool,
             answers: schema::of_answer::<S::Answer>(),
             call: |args, call| Box::pin(answer::<S>(args, call)),
         }
-    }
-
-    fn is_there(&self) -> bool {
-        self.needs.iter().all(|method| Request::METHODS.contains(method))
     }
 }
 
@@ -143,9 +135,9 @@ pub(crate) fn no_such_tool(name: &str, profile: &Profile) -> Fault {
 
 static ALL: LazyLock<Vec<Entry>> = LazyLock::new(tools::all);
 
-/// The tools of a profile that this build can do, in the order of the table.
+/// The tools of a profile, in the order of the table.
 pub(crate) fn offered(profile: &Profile) -> impl Iterator<Item = &'static Entry> {
-    ALL.iter().filter(move |entry| entry.is_there() && profile.has(&entry.tool.name))
+    ALL.iter().filter(move |entry| profile.has(&entry.tool.name))
 }
 
 /// The tools of a profile as clients see them; `structured` adds what their results look like as fields.
@@ -159,11 +151,6 @@ pub fn definitions(profile: &Profile, structured: bool) -> Vec<Tool> {
 
 /// What a client may ask for by name.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    ALL.iter().filter(|entry| entry.is_there()).map(|entry| &*entry.tool.name)
-}
-
-#[cfg(test)]
-pub(crate) fn every_name() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|entry| &*entry.tool.name)
 }
 
@@ -172,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_is_few_tokens_with_tools_too_that_wait_for_their_requests() {
+    fn the_default_is_few_tokens() {
         let default: Vec<&Tool> =
             ALL.iter().map(|entry| &entry.tool).filter(|tool| Profile::Default.has(&tool.name)).collect();
         assert_eq!(default.len(), 10);

@@ -4,14 +4,14 @@
 //! does not have. A model would try them. So advice is translated where there is a tool for it,
 //! and left out where there is none.
 
-use trl_protocol::Request;
+use trl_protocol::{METHODS, Method as _, methods};
 
 /// What can be told in other words; the first match of each row counts, in this order.
 const PHRASES: &[(&str, &str)] = &[
     ("start it with stdin_open:true, or with exec.start", "run it with interactive=true"),
     ("run one with tty:true", "run one with interactive=true"),
     ("start it with tty:true", "run it with interactive=true"),
-    ("session.list tells which there are", "list_sessions tells which there are"),
+    ("session.list lists them", "list_sessions lists them"),
     ("send it in parts with exec.write", "send it in parts with input"),
     (
         "end one with session.destroy, or start the daemon with a larger TRL_MAX_SESSIONS",
@@ -34,22 +34,22 @@ const PHRASES: &[(&str, &str)] = &[
 
 /// The tool that does what a method does.
 const TOOLS: &[(&str, &str)] = &[
-    ("exec.run", "run"),
-    ("exec.stream", "run"),
-    ("exec.start", "run"),
-    ("exec.output", "output"),
-    ("exec.write", "input"),
-    ("exec.screen", "screen"),
-    ("exec.wait", "wait"),
-    ("exec.cancel", "cancel"),
-    ("session.list", "list_sessions"),
-    ("session.destroy", "end_session"),
-    ("mail.send_and_wait", "send_and_wait"),
-    ("mail.send", "send"),
-    ("mail.inbox", "inbox"),
-    ("mail.await_reply", "await_reply"),
-    ("mail.check_reply", "check_reply"),
-    ("agent.use", "use"),
+    (methods::ExecRun::NAME, "run"),
+    (methods::ExecStream::NAME, "run"),
+    (methods::ExecStart::NAME, "run"),
+    (methods::ExecOutput::NAME, "output"),
+    (methods::ExecWrite::NAME, "input"),
+    (methods::ExecScreen::NAME, "screen"),
+    (methods::ExecWait::NAME, "wait"),
+    (methods::ExecCancel::NAME, "cancel"),
+    (methods::SessionList::NAME, "list_sessions"),
+    (methods::SessionDestroy::NAME, "end_session"),
+    (methods::MailSendAndWait::NAME, "send_and_wait"),
+    (methods::MailSend::NAME, "send"),
+    (methods::MailInbox::NAME, "inbox"),
+    (methods::MailAwaitReply::NAME, "await_reply"),
+    (methods::MailCheckReply::NAME, "check_reply"),
+    (methods::AgentUse::NAME, "use"),
 ];
 
 pub(crate) fn of_tools(message: &str) -> String {
@@ -70,7 +70,7 @@ fn is_foreign(clause: &str) -> bool {
     clause.contains("TRL_")
         || clause.contains(" details")
         || clause.contains("wait_s")
-        || Request::METHODS.iter().any(|method| clause.contains(method) && !has_tool(method))
+        || METHODS.iter().any(|method| clause.contains(method.name) && !has_tool(method.name))
 }
 
 #[cfg(test)]
@@ -85,8 +85,8 @@ mod tests {
                 "this command has no open stdin; run it with interactive=true",
             ),
             (
-                "there is no session \"x\"; session.list tells which there are",
-                "there is no session \"x\"; list_sessions tells which there are",
+                "there is no session \"x\"; session.list lists them",
+                "there is no session \"x\"; list_sessions lists them",
             ),
             (
                 "there are already 2 sessions, as many as this daemon allows; end one with session.destroy, or start the daemon with a larger TRL_MAX_SESSIONS",

@@ -158,19 +158,6 @@ Mail(pub enum MailRequest => MailReply) {
 }
 }
 
-impl Request {
-    /// The names alone.
-    pub const METHODS: [&str; METHODS.len()] = {
-        let mut names = [""; METHODS.len()];
-        let mut index = 0;
-        while index < METHODS.len() {
-            names[index] = METHODS[index].name;
-            index += 1;
-        }
-        names
-    };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
+use trl_protocol::methods;
 
 use crate::exception::Exception;
 use crate::state::Shared;
@@ -109,7 +110,7 @@ pub(crate) async fn execute(shared: &Shared, request: Execute) -> Result<Value, 
     if let Some(cwd) = &request.cwd {
         params["working_dir"] = json!(cwd);
     }
-    let ran = shared.call("exec.run", params).await.map_err(Exception::of_daemon)?;
+    let ran = shared.call::<methods::ExecRun>(params).await.map_err(Exception::of_daemon)?;
     if ran["timed_out"] == json!(true) {
         let seconds = request.timeout.unwrap_or_default();
         let message = format!("Timeout ({seconds}s) exceeded while running command");

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, OnceCell};
 use trl_client::Error;
-use trl_protocol::Code;
+use trl_protocol::{Code, methods};
 
 use crate::exception::Exception;
 use crate::state::Shared;
@@ -163,7 +163,7 @@ impl Shell {
     pub(crate) async fn close(&self, shared: &Shared) {
         if let Some(id) = self.id.get() {
             // A session that is over already is what was asked for.
-            let _ = shared.call("session.destroy", json!({"session_id": id})).await;
+            let _ = shared.call::<methods::SessionDestroy>(json!({"session_id": id})).await;
         }
     }
 
@@ -173,7 +173,7 @@ impl Shell {
             "session_id": self.id()?, "command": command, "tty": true, "merge_stderr": true,
             "background": false, "timeout_s": 0, "wait_s": patience,
         });
-        match shared.call("exec.start", params).await {
+        match shared.call::<methods::ExecStart>(params).await {
             Ok(started) => Ok(started["exec_id"].as_str().unwrap_or_default().to_owned()),
             Err(Error::Fault(fault)) if fault.code == Code::SessionBusy => {
                 let message = format!(
@@ -245,11 +245,11 @@ impl Shell {
         let seconds = action.timeout.unwrap_or_default();
         let mut message =
             format!("timeout after {seconds} seconds while running command {:?}", action.command);
-        let info = shared.call("exec.info", json!({"exec_id": exec_id})).await.unwrap_or_default();
+        let info = shared.call::<methods::ExecInfo>(json!({"exec_id": exec_id})).await.unwrap_or_default();
         if info["state"] == json!("queued") {
             message.push_str(": an earlier command still runs; interrupt it first");
             // If its turn comes this very moment, it runs as it was asked to.
-            let _ = shared.call("exec.cancel", json!({"exec_id": exec_id})).await;
+            let _ = shared.call::<methods::ExecCancel>(json!({"exec_id": exec_id})).await;
         } else {
             let mut running = self.running.lock().await;
             if running.as_ref().is_none_or(|running| running.exec_id != exec_id) {
@@ -262,7 +262,7 @@ impl Shell {
     /// What still runs, if anything does.
     async fn still_running(&self, shared: &Shared) -> Option<Running> {
         let running = self.running.lock().await.clone()?;
-        let info = shared.call("exec.info", json!({"exec_id": running.exec_id})).await.ok()?;
+        let info = shared.call::<methods::ExecInfo>(json!({"exec_id": running.exec_id})).await.ok()?;
         (info["state"] == json!("running")).then_some(running)
     }
 
@@ -271,7 +271,7 @@ impl Shell {
         let running = match self.still_running(shared).await {
             Some(running) => {
                 let line = json!({"exec_id": running.exec_id, "data": format!("{}\n", action.command)});
-                shared.call("exec.write", line).await.map_err(Exception::of_daemon)?;
+                shared.call::<methods::ExecWrite>(line).await.map_err(Exception::of_daemon)?;
                 running
             }
             None => {
@@ -310,12 +310,14 @@ impl Shell {
         };
         let mut came = Came::Late;
         for attempt in 0..=action.n_retry {
-            let (method, params, patience) = match attempt == action.n_retry {
-                false => ("exec.write", json!({"exec_id": exec_id, "data": "\u{3}"}), action.timeout),
-                true => ("exec.cancel", json!({"exec_id": exec_id}), FORCE_S),
-            };
             // A command that ends at this moment takes no more keys; the wait says so.
-            let _ = shared.call(method, params).await;
+            let (_, patience) = match attempt == action.n_retry {
+                false => {
+                    let params = json!({"exec_id": exec_id, "data": "\u{3}"});
+                    (shared.call::<methods::ExecWrite>(params).await, action.timeout)
+                }
+                true => (shared.call::<methods::ExecCancel>(json!({"exec_id": exec_id})).await, FORCE_S),
+            };
             came = wait(shared, &exec_id, &action.expect, from, Some(patience)).await?;
             if !matches!(came, Came::Late) {
                 break;
@@ -373,7 +375,7 @@ async fn check_syntax(shared: &Shared, command: &str) -> Result<(), Exception> {
         "session_id": shared.beside().await?, "command": "exec bash -n", "stdin": format!("{command}\n"),
         "background": true, "timeout_s": 60,
     });
-    let checked = shared.call("exec.run", params).await.map_err(Exception::of_daemon)?;
+    let checked = shared.call::<methods::ExecRun>(params).await.map_err(Exception::of_daemon)?;
     if checked["exit_code"] == json!(0) {
         return Ok(());
     }
@@ -404,7 +406,7 @@ async fn wait(
     // 0 is for ever.
     let patience = timeout.map_or(0.0, |seconds| seconds.max(0.001));
     let params = json!({"exec_id": exec_id, "timeout_s": patience, "until": until});
-    let matched = match shared.call("exec.wait", params).await {
+    let matched = match shared.call::<methods::ExecWait>(params).await {
         Ok(waited) => waited["matched"]["log"].clone(),
         Err(Error::Fault(fault)) if fault.code == Code::WaitTimeout => return Ok(Came::Late),
         Err(Error::Fault(fault)) if fault.code == Code::CommandFailed => return Ok(Came::End),
@@ -423,7 +425,8 @@ async fn wait(
 }
 
 async fn exit_code(shared: &Shared, exec_id: &str) -> Result<Option<i64>, Exception> {
-    let info = shared.call("exec.info", json!({"exec_id": exec_id})).await.map_err(Exception::of_daemon)?;
+    let info =
+        shared.call::<methods::ExecInfo>(json!({"exec_id": exec_id})).await.map_err(Exception::of_daemon)?;
     Ok(info["exit_code"].as_i64())
 }
 
@@ -449,7 +452,7 @@ pub(crate) async fn output(
         let params = json!({
             "exec_id": exec_id, "stream": stream, "offset": offset, "limit": PIECE, "encoding": "base64",
         });
-        let reply = shared.call("exec.output", params).await.map_err(Exception::of_daemon)?;
+        let reply = shared.call::<methods::ExecOutput>(params).await.map_err(Exception::of_daemon)?;
         let piece = reply["base64"].as_str().unwrap_or_default();
         bytes.extend(base64::engine::general_purpose::STANDARD.decode(piece).map_err(Exception::internal)?);
         let next = reply["next_offset"].as_u64().unwrap_or(offset);

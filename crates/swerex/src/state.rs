@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, OnceCell};
 use trl_client::Client;
 use trl_protocol::session::CreateParams;
+use trl_protocol::{Method, methods};
 
 use crate::exception::Exception;
 use crate::repeats::Repeats;
@@ -42,8 +43,8 @@ impl Shared {
     }
 
     /// A request to the daemon.
-    pub(crate) async fn call(&self, method: &str, params: Value) -> Result<Value, trl_client::Error> {
-        self.client.request(method, params).await
+    pub(crate) async fn call<M: Method>(&self, params: Value) -> Result<Value, trl_client::Error> {
+        self.client.call_as::<M, Value>(params).await
     }
 
     /// A new session of the daemon; `more` is added to how sessions are made.
@@ -52,7 +53,7 @@ impl Shared {
         if let (Some(params), Value::Object(more)) = (params.as_object_mut(), more) {
             params.extend(more);
         }
-        let made = self.call("session.create", params).await.map_err(Exception::of_daemon)?;
+        let made = self.call::<methods::SessionCreate>(params).await.map_err(Exception::of_daemon)?;
         Ok(made["session_id"].as_str().unwrap_or_default().to_owned())
     }
 
@@ -93,7 +94,7 @@ impl Shared {
         self.close().await;
         if let Some(id) = self.beside.get() {
             // Nobody is left to be told.
-            let _ = self.call("session.destroy", json!({"session_id": id})).await;
+            let _ = self.call::<methods::SessionDestroy>(json!({"session_id": id})).await;
         }
     }
 }

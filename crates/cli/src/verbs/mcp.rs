@@ -11,9 +11,9 @@ use crate::identity;
 use crate::target;
 use crate::verbs::{serve, version};
 
-/// Speak the Model Context Protocol on stdin and stdout
+/// Serve the Model Context Protocol on stdin and stdout
 ///
-/// For Claude Code, Codex, Cursor and other agents: docs/agents.md tells how to plug it in.
+/// For Claude Code, Codex, Cursor and other agents: docs/agents.md explains the installation.
 /// What the agent starts ends with it, unless it asks to keep it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -36,7 +36,7 @@ impl Args {
         trl_mcp::Settings {
             profile: self.tools.clone().unwrap_or_else(|| context.settings.mcp_tools.clone()),
             structured: self.structured || context.settings.mcp_structured,
-            birth: target::creation(None, &target::Making::default()),
+            new_session: target::creation(None, &target::Making::default()),
             agent: self.agent.clone().or_else(|| identity::told(identity::AGENT)),
             harness_session_id: harness::session_id(),
             harness: harness::name().map(str::to_owned),

@@ -17,7 +17,7 @@ fn wait_comes_back_when_the_log_says_so_and_shows_what_is_new() {
             .clone();
     let early = mcp.call("wait", json!({"exec_id": exec, "log": "ready", "timeout_s": 0.05}));
     assert_eq!(early["structuredContent"]["state"].as_str().map(|state| state == "finished"), Some(false));
-    assert!(text(&early).contains("did not come within 0.05 s"), "{}", text(&early));
+    assert!(text(&early).contains("was not met within 0.05 s"), "{}", text(&early));
     mcp.call("input", json!({"exec_id": exec, "text": "go\n", "wait_s": 0}));
     let ready = mcp.call("wait", json!({"exec_id": exec, "log": "^read[xy]", "regex": true}));
     assert!(text(&ready).contains("found \"ready\" in stdout"), "{}", text(&ready));

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use trl_protocol::exec::{CancelParams, ExecInfo, SignalName};
-use trl_protocol::{Code, Fault};
+use trl_protocol::{Code, Fault, methods};
 
 use super::output::info;
 use crate::fault;
@@ -51,7 +51,6 @@ impl Spec for Cancel {
     const ABOUT: &'static str = "End a running command. The shell and its state stay.";
     const HINTS: Hints = Hints::Destroys { idempotent: true };
     const OPEN_WORLD: bool = false;
-    const NEEDS: &'static [&'static str] = &["exec.cancel", "exec.wait"];
     type Args = Args;
     type Answer = Answer;
 
@@ -83,7 +82,7 @@ impl Spec for Cancel {
 async fn ended(call: &Call, exec_id: &str, patience: Duration) -> Result<(), Fault> {
     let params = json!({ "exec_id": exec_id, "timeout_s": patience.as_secs_f64() });
     let waited = tokio::select! {
-        waited = call.guest.client.request::<serde_json::Value>("exec.wait", params) => waited,
+        waited = call.guest.client.call_as::<methods::ExecWait, serde_json::Value>(params) => waited,
         () = call.ct.cancelled() => return Ok(()),
     };
     match waited.map_err(fault::of) {
@@ -98,8 +97,8 @@ fn told(exec_id: String, info: &ExecInfo) -> (String, Answer) {
         Progress::Finished(outcome) => {
             (State::Finished, outcome.exit_code, format!("ended: {}", ending_of(outcome)))
         }
-        Progress::Waiting { .. } => (State::Waiting, None, "goes on and waits for input".to_owned()),
-        Progress::Running => (State::Running, None, "has not ended yet; wait tells when it has".to_owned()),
+        Progress::Waiting { .. } => (State::Waiting, None, "continues and waits for input".to_owned()),
+        Progress::Running => (State::Running, None, "has not ended yet; use wait".to_owned()),
         Progress::Queued => (State::Queued, None, "has not begun".to_owned()),
     };
     let text = format!("[{exec_id} {how}]");

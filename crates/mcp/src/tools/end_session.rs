@@ -27,7 +27,6 @@ impl Spec for EndSession {
         "End a shell and every process it started. The next run without a session gets a fresh one.";
     const HINTS: Hints = Hints::Destroys { idempotent: true };
     const OPEN_WORLD: bool = false;
-    const NEEDS: &'static [&'static str] = &["session.destroy"];
     type Args = Args;
     type Answer = Destroyed;
 

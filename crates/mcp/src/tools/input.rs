@@ -63,7 +63,6 @@ impl Spec for Input {
         "Type into a running command that was started with interactive=true, and see what it answers.";
     const HINTS: Hints = Hints::Destroys { idempotent: false };
     const OPEN_WORLD: bool = true;
-    const NEEDS: &'static [&'static str] = &["exec.write", "exec.attach"];
     type Args = Args;
     type Answer = Report;
 

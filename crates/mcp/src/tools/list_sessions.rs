@@ -45,7 +45,6 @@ impl Spec for ListSessions {
         "List the shells of this machine's user: name, state, cwd, and the commands that run in them.";
     const HINTS: Hints = Hints::ReadOnly;
     const OPEN_WORLD: bool = false;
-    const NEEDS: &'static [&'static str] = &["session.list", "exec.list"];
     type Args = Args;
     type Answer = Answer;
 

@@ -40,7 +40,6 @@ impl Spec for Output {
         Without offset: what is new since you last saw it.";
     const HINTS: Hints = Hints::ReadOnly;
     const OPEN_WORLD: bool = false;
-    const NEEDS: &'static [&'static str] = &["exec.output", "exec.info"];
     type Args = Args;
     type Answer = Report;
 

@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use trl_protocol::exec::{CancelParams, Encoding, RunParams};
 use trl_protocol::session::SessionParams;
-use trl_protocol::{Code, ExecId, Fault, Request};
+use trl_protocol::{Code, ExecId, Fault};
 
 use crate::fault;
 use crate::follow::{Heard, Until, follow};
-use crate::guest::{Guest, Place, is_over};
+use crate::guest::{CalledSession, Guest, is_over};
 use crate::report::{Facts, Report};
 use crate::toolbox::{Call, Hints, Spec};
 use trl_client::HeadTail;
@@ -84,7 +84,6 @@ impl Spec for Run {
         A non-zero exit code is a normal result.";
     const HINTS: Hints = Hints::Destroys { idempotent: false };
     const OPEN_WORLD: bool = true;
-    const NEEDS: &'static [&'static str] = &["exec.stream", "session.bind", "exec.bind"];
     type Args = Args;
     type Answer = Report;
 
@@ -122,7 +121,7 @@ impl Spec for Run {
     }
 }
 
-async fn hear(args: &Args, place: &Place, call: &Call) -> Result<Heard, Fault> {
+async fn hear(args: &Args, place: &CalledSession, call: &Call) -> Result<Heard, Fault> {
     let guest = &call.guest;
     if args.keep {
         guest.keep(place).await?;
@@ -162,7 +161,7 @@ async fn hear(args: &Args, place: &Place, call: &Call) -> Result<Heard, Fault> {
 
 /// Resolves when this command waits for one that waits for input: nobody will answer that one while
 /// the client waits for this.
-async fn blocked(guest: &Guest, place: &Place, own: &Mutex<Option<ExecId>>) -> (ExecId, String) {
+async fn blocked(guest: &Guest, place: &CalledSession, own: &Mutex<Option<ExecId>>) -> (ExecId, String) {
     loop {
         // Most commands are over before the first look.
         tokio::time::sleep(LOOK_AGAIN).await;
@@ -179,7 +178,7 @@ async fn blocked(guest: &Guest, place: &Place, own: &Mutex<Option<ExecId>>) -> (
 }
 
 /// Says what is in the way, and what a model can do about it.
-async fn busy(guest: &Guest, place: &Place, fault: Fault) -> Fault {
+async fn busy(guest: &Guest, place: &CalledSession, fault: Fault) -> Fault {
     let info = guest.client.session_info(&SessionParams { session_id: place.id.to_string() }).await;
     match info.ok().and_then(|info| info.running) {
         Some(running) => busy_with(place, running, guest.asks_for_input(running).await.as_deref()),
@@ -187,7 +186,7 @@ async fn busy(guest: &Guest, place: &Place, fault: Fault) -> Fault {
     }
 }
 
-fn busy_with(place: &Place, running: ExecId, prompt: Option<&str>) -> Fault {
+fn busy_with(place: &CalledSession, running: ExecId, prompt: Option<&str>) -> Fault {
     let what = match prompt {
         Some(prompt) => {
             format!("which waits for input ({prompt:?}), so this command did not run; answer it with input")
@@ -211,7 +210,7 @@ fn bound(bind: &Option<Arc<Guest>>, exec_id: ExecId) {
     }
 }
 
-fn params(args: &Args, place: &Place, soft: Duration) -> RunParams {
+fn params(args: &Args, place: &CalledSession, soft: Duration) -> RunParams {
     RunParams {
         session_id: Some(place.id.to_string()),
         command: Some(args.command.clone()),
@@ -220,7 +219,7 @@ fn params(args: &Args, place: &Place, soft: Duration) -> RunParams {
         stdin_open: Some(args.interactive),
         env: args.env.clone(),
         working_dir: args.cwd.clone(),
-        tty: (args.interactive && has_terminals()).then_some(true),
+        tty: args.interactive.then_some(true),
         // As a person would see it: on one terminal, in order.
         merge_stderr: args.interactive.then_some(true),
         // A busy session is told while the call still has time to tell it.
@@ -229,11 +228,6 @@ fn params(args: &Args, place: &Place, soft: Duration) -> RunParams {
         encoding: Encoding::Base64,
         ..RunParams::default()
     }
-}
-
-/// Where commands can have a terminal, one that is to be answered gets one.
-fn has_terminals() -> bool {
-    Request::METHODS.contains(&"exec.screen")
 }
 
 pub(crate) fn seconds(name: &str, value: f64) -> Result<Duration, Fault> {

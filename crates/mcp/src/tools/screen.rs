@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use trl_protocol::Fault;
+use trl_protocol::{Fault, methods};
 
 use crate::fault;
 use crate::toolbox::{Call, Hints, Spec};
@@ -41,13 +41,13 @@ impl Spec for Screen {
     const ABOUT: &'static str = "Look at the terminal of an interactive command, as a person would see it; for editors, menus and REPLs.";
     const HINTS: Hints = Hints::ReadOnly;
     const OPEN_WORLD: bool = false;
-    const NEEDS: &'static [&'static str] = &["exec.screen"];
     type Args = Args;
     type Answer = Seen;
 
     async fn call(args: Args, call: Call) -> Result<(String, Seen), Fault> {
         let params = json!({ "exec_id": args.exec_id });
-        let seen: Seen = call.guest.client.request("exec.screen", params).await.map_err(fault::of)?;
+        let client = &call.guest.client;
+        let seen: Seen = client.call_as::<methods::ExecScreen, _>(params).await.map_err(fault::of)?;
         let mut text = seen.lines.join("\n").trim_end().to_owned();
         text.push_str(&format!(
             "\n[{}×{} screen, cursor at line {}, column {}]",

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use trl_protocol::{Code, Fault};
+use trl_protocol::{Code, Fault, methods};
 
 use super::output::{Asked, info, shown};
 use super::run::seconds;
@@ -64,7 +64,6 @@ impl Spec for Wait {
         "Wait until a command exits, prints something or opens a port, and see its new output.";
     const HINTS: Hints = Hints::ReadOnly;
     const OPEN_WORLD: bool = false;
-    const NEEDS: &'static [&'static str] = &["exec.wait", "exec.output"];
     type Args = Args;
     type Answer = Report;
 
@@ -76,7 +75,7 @@ impl Spec for Wait {
             json!({ "exec_id": args.exec_id, "timeout_s": timeout.max(0.001), "until": args.until()? });
         let waited = call.teller.while_waiting(async {
             tokio::select! {
-                waited = client.request::<Value>("exec.wait", params) => waited.map_err(fault::of),
+                waited = client.call_as::<methods::ExecWait, Value>(params) => waited.map_err(fault::of),
                 () = call.ct.cancelled() => Err(Fault::internal("the wait was cancelled by the client")),
             }
         });
@@ -84,7 +83,7 @@ impl Spec for Wait {
         match waited.await {
             Ok(answer) => asked.matched = matched(&answer["matched"]),
             Err(fault) if fault.code == Code::WaitTimeout => {
-                asked.notes.push(format!("what was waited for did not come within {timeout} s"));
+                asked.notes.push(format!("the condition was not met within {timeout} s"));
             }
             Err(fault) if fault.code == Code::CommandFailed => {
                 asked.notes.push("the command was over before what was waited for came".to_owned());

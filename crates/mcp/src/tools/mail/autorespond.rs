@@ -2,8 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use trl_protocol::Fault;
 use trl_protocol::mail::{AnswerCommand, Autorespond as Answer, AutorespondParams, Switch};
+use trl_protocol::{Fault, methods};
 
 use crate::toolbox::{Call, Hints, Spec};
 
@@ -26,7 +26,6 @@ impl Spec for Autorespond {
     const ABOUT: &'static str = "Let a program answer messages while none of the agent's sessions is live; off unless your user wants it.";
     const HINTS: Hints = Hints::Destroys { idempotent: true };
     const OPEN_WORLD: bool = true;
-    const NEEDS: &'static [&'static str] = &["mail.autorespond", "agent.use"];
     type Args = Args;
     type Answer = Answer;
 
@@ -37,7 +36,7 @@ impl Spec for Autorespond {
             network: args.network,
             ..AutorespondParams::default()
         };
-        let state: Answer = call.guest.mail("mail.autorespond", params, None).await?;
+        let state: Answer = call.guest.mail::<methods::MailAutorespond>(params, None).await?;
         let how = if state.on { "on" } else { "off" };
         Ok((format!("[autorespond is {how}; {} answered today]", state.answered_today), state))
     }

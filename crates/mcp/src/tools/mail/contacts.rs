@@ -2,9 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use trl_protocol::Fault;
 use trl_protocol::agent::CallerParams;
 use trl_protocol::contact::{ContactList, ContactParams, ContactRow};
+use trl_protocol::{Fault, methods};
 
 use crate::toolbox::{Call, Hints, Spec};
 
@@ -37,24 +37,23 @@ impl Spec for Contacts {
     const ABOUT: &'static str = "List contacts, or ask, accept, decline or block one. Agents of other machines need to be contacts before mail passes; accept only whom your user knows.";
     const HINTS: Hints = Hints::Destroys { idempotent: true };
     const OPEN_WORLD: bool = true;
-    const NEEDS: &'static [&'static str] = &["contact.list", "agent.use"];
     type Args = Args;
     type Answer = ContactList;
 
     async fn call(args: Args, call: Call) -> Result<(String, ContactList), Fault> {
-        let method = match args.action {
-            Action::List => {
-                let list: ContactList =
-                    call.guest.mail("contact.list", CallerParams::default(), None).await?;
-                return Ok((text(&list), list));
-            }
-            Action::Request => "contact.request",
-            Action::Accept => "contact.accept",
-            Action::Decline => "contact.decline",
-            Action::Block => "contact.block",
-        };
+        let guest = &call.guest;
+        if let Action::List = args.action {
+            let list = guest.mail::<methods::ContactList>(CallerParams::default(), None).await?;
+            return Ok((text(&list), list));
+        }
         let Some(who) = args.who else { return Err(Fault::invalid("this action needs `who`")) };
-        let row: ContactRow = call.guest.mail(method, ContactParams { who, as_token: None }, None).await?;
+        let params = ContactParams { who, as_token: None };
+        let row = match args.action {
+            Action::List | Action::Request => guest.mail::<methods::ContactRequest>(params, None).await?,
+            Action::Accept => guest.mail::<methods::ContactAccept>(params, None).await?,
+            Action::Decline => guest.mail::<methods::ContactDecline>(params, None).await?,
+            Action::Block => guest.mail::<methods::ContactBlock>(params, None).await?,
+        };
         let list = ContactList { contacts: vec![row] };
         Ok((text(&list), list))
     }

@@ -42,7 +42,6 @@ impl Spec for Inbox {
         Answer with send and in_reply_to. A message is shown until you ack or answer it.";
     const HINTS: Hints = Hints::Adds { idempotent: false };
     const OPEN_WORLD: bool = true;
-    const NEEDS: &'static [&'static str] = &["mail.inbox", "agent.use"];
     type Args = Args;
     type Answer = Answer;
 

@@ -5,8 +5,8 @@ use std::future::Future;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
-use trl_protocol::Fault;
 use trl_protocol::mail::{AwaitParams, AwaitedReply, CheckParams, CheckedReply, Message};
+use trl_protocol::{Fault, methods};
 
 use super::inbox::how_to_acknowledge;
 use crate::letters::framed;
@@ -29,13 +29,12 @@ impl Spec for CheckReply {
     const ABOUT: &'static str = "See whether a message you sent has been answered.";
     const HINTS: Hints = Hints::ReadOnly;
     const OPEN_WORLD: bool = true;
-    const NEEDS: &'static [&'static str] = &["mail.check_reply", "agent.use"];
     type Args = CheckArgs;
     type Answer = CheckedReply;
 
     async fn call(args: CheckArgs, call: Call) -> Result<(String, CheckedReply), Fault> {
         let params = CheckParams { message_id: args.message_id, peek: true, as_token: None };
-        let checked: CheckedReply = call.guest.mail("mail.check_reply", params, None).await?;
+        let checked: CheckedReply = call.guest.mail::<methods::MailCheckReply>(params, None).await?;
         let text = match &checked.reply {
             Some(reply) => shown(reply),
             None => "(no reply yet)".to_owned(),
@@ -61,7 +60,6 @@ impl Spec for AwaitReply {
     const ABOUT: &'static str = "Wait for the reply to a message you sent.";
     const HINTS: Hints = Hints::ReadOnly;
     const OPEN_WORLD: bool = true;
-    const NEEDS: &'static [&'static str] = &["mail.await_reply", "agent.use"];
     type Args = AwaitArgs;
     type Answer = AwaitedReply;
 
@@ -76,7 +74,7 @@ pub(super) async fn wait_for(
     timeout_s: f64,
 ) -> Result<(String, AwaitedReply), Fault> {
     let params = AwaitParams { message_id, timeout_s: Some(timeout_s), peek: true, as_token: None };
-    heard(call.guest.mail("mail.await_reply", params, None), &call.ct).await
+    heard(call.guest.mail::<methods::MailAwaitReply>(params, None), &call.ct).await
 }
 
 /// As in the inbox: the reply counts as read once the model has named it.
@@ -99,7 +97,7 @@ pub(super) async fn heard(
             let reason = serde_json::to_value(reason).unwrap_or_default();
             format!("[{} was not delivered: {}]", heard.message_id, reason.as_str().unwrap_or_default())
         }
-        (None, None) => format!("[no reply to {} yet; await_reply goes on waiting]", heard.message_id),
+        (None, None) => format!("[no reply to {} yet; await_reply continues to wait]", heard.message_id),
     };
     Ok((text, heard))
 }

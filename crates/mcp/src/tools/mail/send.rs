@@ -2,8 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use trl_protocol::Fault;
 use trl_protocol::mail::{AwaitedReply, ReplyParams, SendAndWaitParams, SendParams, Sent};
+use trl_protocol::{Fault, methods};
 
 use super::replies;
 use crate::repeats::Repeat;
@@ -34,7 +34,6 @@ impl Spec for Send {
         its answer comes to your inbox.";
     const HINTS: Hints = Hints::Adds { idempotent: false };
     const OPEN_WORLD: bool = true;
-    const NEEDS: &'static [&'static str] = &["mail.send", "agent.use"];
     type Args = SendArgs;
     type Answer = Sent;
 
@@ -53,11 +52,11 @@ impl Spec for Send {
             Some(message_id) => {
                 let text = args.text.into();
                 let params = ReplyParams { message_id, text, to: Some(to), ..ReplyParams::default() };
-                call.guest.mail("mail.reply", params, who).await?
+                call.guest.mail::<methods::MailReply>(params, who).await?
             }
             None => {
                 let params = SendParams { to, text: args.text.into(), ..SendParams::default() };
-                call.guest.mail("mail.send", params, who).await?
+                call.guest.mail::<methods::MailSend>(params, who).await?
             }
         };
         call.guest.repeats.note(key, &sent);
@@ -102,10 +101,9 @@ pub(crate) struct SendAndWaitArgs {
 impl Spec for SendAndWait {
     const NAME: &'static str = "send_and_wait";
     const ABOUT: &'static str =
-        "Send a message and wait for its reply. Without one in time, await_reply goes on waiting.";
+        "Send a message and wait for its reply. Without one in time, await_reply continues to wait.";
     const HINTS: Hints = Hints::Adds { idempotent: false };
     const OPEN_WORLD: bool = true;
-    const NEEDS: &'static [&'static str] = &["mail.send_and_wait", "agent.use"];
     type Args = SendAndWaitArgs;
     type Answer = AwaitedReply;
 
@@ -123,7 +121,7 @@ impl Spec for SendAndWait {
             peek: true,
             ..SendAndWaitParams::default()
         };
-        let asked = call.guest.mail("mail.send_and_wait", params, None);
+        let asked = call.guest.mail::<methods::MailSendAndWait>(params, None);
         let (text, heard) = replies::heard(asked, &call.ct).await?;
         call.guest.repeats.note_id(key, &heard.message_id);
         Ok((text, heard))
@@ -145,7 +143,6 @@ impl Spec for AutoReply {
     const ABOUT: &'static str = "Answer a message of your inbox without your user having asked: marked automatic, so that no agent answers it by itself.";
     const HINTS: Hints = Hints::Adds { idempotent: false };
     const OPEN_WORLD: bool = true;
-    const NEEDS: &'static [&'static str] = &["mail.reply", "agent.use"];
     type Args = AutoReplyArgs;
     type Answer = Sent;
 
@@ -156,7 +153,7 @@ impl Spec for AutoReply {
             auto: Some(true),
             ..ReplyParams::default()
         };
-        let sent: Sent = call.guest.mail("mail.reply", params, None).await?;
+        let sent: Sent = call.guest.mail::<methods::MailReply>(params, None).await?;
         Ok((told(&sent), sent))
     }
 }

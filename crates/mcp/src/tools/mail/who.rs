@@ -2,10 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use trl_protocol::agent::{CallerParams, Mode, Sessions as SessionList, SessionsParams, Used, Whoami as Who};
+use trl_protocol::agent::{
+    CallerParams, CreateParams, Mode, Sessions as SessionList, SessionsParams, Used, Whoami as Who,
+};
 use trl_protocol::mail::{Reset as Renewed, ResetParams};
-use trl_protocol::{Code, Fault};
+use trl_protocol::{Code, Fault, methods};
 
 use crate::fault;
 use crate::toolbox::{Call, Hints, Spec};
@@ -44,7 +45,6 @@ impl Spec for Use {
         "Become a session of one of this machine's agents, to send and read its mail.";
     const HINTS: Hints = Hints::Adds { idempotent: true };
     const OPEN_WORLD: bool = false;
-    const NEEDS: &'static [&'static str] = &["agent.use", "agent.create"];
     type Args = UseArgs;
     type Answer = Granted;
 
@@ -52,11 +52,8 @@ impl Spec for Use {
         let guest = &call.guest;
         let used = match guest.become_agent(&args.agent, args.label.clone()).await {
             Err(fault) if fault.code == Code::AgentNotFound && args.create => {
-                let _: Value = guest
-                    .client
-                    .request("agent.create", json!({ "name": args.agent }))
-                    .await
-                    .map_err(fault::of)?;
+                let params = CreateParams { name: args.agent.clone(), policy: None };
+                guest.client.call::<methods::AgentCreate>(&params).await.map_err(fault::of)?;
                 guest.become_agent(&args.agent, args.label).await?
             }
             used => used?,
@@ -82,12 +79,11 @@ impl Spec for Whoami {
     const ABOUT: &'static str = "Which agent and session you are in the mail.";
     const HINTS: Hints = Hints::ReadOnly;
     const OPEN_WORLD: bool = false;
-    const NEEDS: &'static [&'static str] = &["agent.whoami", "agent.use"];
     type Args = NoArgs;
     type Answer = Who;
 
     async fn call(_: NoArgs, call: Call) -> Result<(String, Who), Fault> {
-        let who: Who = call.guest.mail("agent.whoami", CallerParams::default(), None).await?;
+        let who: Who = call.guest.mail::<methods::AgentWhoami>(CallerParams::default(), None).await?;
         Ok((format!("[{}, session {}, address {}]", who.agent, who.label, who.address), who))
     }
 }
@@ -107,13 +103,12 @@ impl Spec for Sessions {
     const ABOUT: &'static str = "List the live sessions of an agent, which can be written to by label.";
     const HINTS: Hints = Hints::ReadOnly;
     const OPEN_WORLD: bool = false;
-    const NEEDS: &'static [&'static str] = &["agent.sessions", "agent.use"];
     type Args = SessionsArgs;
     type Answer = SessionList;
 
     async fn call(args: SessionsArgs, call: Call) -> Result<(String, SessionList), Fault> {
         let params = SessionsParams { agent: args.agent, as_token: None };
-        let found: SessionList = call.guest.mail("agent.sessions", params, None).await?;
+        let found: SessionList = call.guest.mail::<methods::AgentSessions>(params, None).await?;
         let line = |row: &trl_protocol::agent::SessionRow| {
             let you = if row.own { " (you)" } else { "" };
             format!("{}{you} in {}", row.label, row.cwd.as_deref().unwrap_or("an unknown place"))
@@ -138,13 +133,12 @@ impl Spec for Reset {
     const ABOUT: &'static str = "Exchange new encryption keys with an agent whose messages cannot be read, or who cannot read yours; unread ones are sent again.";
     const HINTS: Hints = Hints::Adds { idempotent: false };
     const OPEN_WORLD: bool = true;
-    const NEEDS: &'static [&'static str] = &["mail.reset", "agent.use"];
     type Args = ResetArgs;
     type Answer = Renewed;
 
     async fn call(args: ResetArgs, call: Call) -> Result<(String, Renewed), Fault> {
         let params = ResetParams { who: args.who, as_token: None };
-        let renewed: Renewed = call.guest.mail("mail.reset", params, None).await?;
+        let renewed: Renewed = call.guest.mail::<methods::MailReset>(params, None).await?;
         Ok((format!("[new keys with {}; {} messages are sent again]", renewed.who, renewed.resent), renewed))
     }
 }
