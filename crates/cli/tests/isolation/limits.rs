@@ -8,7 +8,7 @@ use trl_testkit::{Daemon, Shell, daemon, trl};
 use super::outside::NOBODY;
 
 /// Root has cgroups on most machines; where it has none, the refusal is the right answer.
-fn has_groups(daemon: &Daemon) -> bool {
+pub(crate) fn has_groups(daemon: &Daemon) -> bool {
     let asked = json!({"limits": {"memory": "256M", "pids": 50, "cpu": 1.0}});
     match daemon.connect().call("session.create", asked) {
         Ok(created) => {

@@ -82,8 +82,8 @@ fn the_command_can_answer_and_nothing_else() {
     let knock = "(echo > /dev/tcp/127.0.0.1/1) 2>&1 | grep -om1 'Connection refused' | head -n1";
     responder(&daemon, "online", json!({"command": ["bash", "-c", knock], "network": true}));
     assert_eq!(answer(&mut asker, "online"), "Connection refused");
-    let desks = std::fs::read_dir(daemon.home().join("state/mail/auto")).unwrap().count();
-    assert_eq!(desks, 0, "directories of answers stayed");
+    let dirs = std::fs::read_dir(daemon.home().join("state/mail/auto")).unwrap().count();
+    assert_eq!(dirs, 0, "directories of answers stayed");
 }
 
 /// Every attempt of the escape suite, by a root's daemon and by an ordinary user's.
@@ -140,6 +140,24 @@ fn a_command_has_limits() {
     wait_until("forks are refused", GUARD, || {
         connection.ok("mail.dead_letters", json!({}))["dead_letters"] != json!([])
     });
+}
+
+/// The kernel exempts root from the usual limit on processes; another one takes its place.
+#[test]
+fn a_command_of_root_has_a_limit_on_processes() {
+    let daemon = daemon!();
+    if !crate::isolation::limits::has_groups(&daemon) {
+        return;
+    }
+    let forks = "import os, time\n\
+                 try:\n \
+                  for n in range(200):\n  \
+                   if os.fork() == 0:\n   \
+                    time.sleep(1000)\n\
+                 except OSError: print('refused')";
+    let mut asker = asker(&daemon);
+    responder(&daemon, "forks", json!({"command": ["python3", "-c", forks]}));
+    assert_eq!(answer(&mut asker, "forks"), "refused");
 }
 
 #[test]

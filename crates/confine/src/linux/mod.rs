@@ -24,6 +24,7 @@ use rustix::process::{Resource, Rlimit, WaitOptions, setrlimit};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{self, Guest, Kind, Plan};
+use cgroups::{Groups, Wanted};
 use namespaces::{Fresh, Side};
 
 /// Which part of a confinement a step belongs to.
@@ -210,22 +211,39 @@ pub fn run_errand(errand: &crate::Confinement) -> Result<std::convert::Infallibl
     check().map_err(unavailable)?;
     let plan = plan::errand(&errand.dir, &errand.named(), errand.network, &look);
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let groups = errand_groups(user);
     if probe::namespaces().is_err() {
-        enter_here(&plan, &errand_limits(false)).map_err(unavailable)?;
+        enter_here(&plan, &errand_limits(false, &groups)).map_err(unavailable)?;
         return Err(ConfineError::Start(become_command(&errand.command)));
     }
     match namespaces::split(Fresh { network: plan.own_network }).map_err(unavailable)? {
         Side::Inside => {
             die_with_parent().map_err(unavailable)?;
-            enter_namespaces(&plan, &errand_limits(true), user, group).map_err(unavailable)?;
+            enter_namespaces(&plan, &errand_limits(true, &groups), user, group).map_err(unavailable)?;
             rustix::process::chdir(plan::ERRAND_PATH).map_err(|error| ConfineError::Start(error.into()))?;
             run_as_init(&errand.command)
         }
-        Side::Outside { pid, .. } => exit_like(pid),
+        Side::Outside { pid, .. } => {
+            let status = wait_for(pid)?;
+            // Not left behind by the exit, which drops nothing.
+            drop(groups);
+            exit_with(status)
+        }
     }
 }
 
-fn errand_limits(namespaces: bool) -> Extras {
+const ERRAND_PROCESSES: u64 = 64;
+
+/// The kernel exempts root from `RLIMIT_NPROC`, so root's errands are bounded by a control group.
+fn errand_groups(user: u32) -> Groups {
+    if user != 0 {
+        return Groups::default();
+    }
+    let wanted = Wanted { pids: Some(ERRAND_PROCESSES), ..Wanted::default() };
+    Groups::make(&format!("answer-{}", std::process::id()), wanted)
+}
+
+fn errand_limits(namespaces: bool, groups: &Groups) -> Extras {
     let mut limits = vec![
         (ProcessLimit::CoreSize, 0),
         (ProcessLimit::OpenFiles, 512),
@@ -234,9 +252,10 @@ fn errand_limits(namespaces: bool) -> Extras {
     ];
     // Without namespaces this would count everything that the user runs.
     if namespaces {
-        limits.push((ProcessLimit::Processes, 64));
+        limits.push((ProcessLimit::Processes, ERRAND_PROCESSES));
     }
-    Extras { limits: ProcessLimits { limits }, groups: Vec::new() }
+    // A group that cannot be joined is as good as none: the other limits hold.
+    Extras { limits: ProcessLimits { limits }, groups: groups.entrances().unwrap_or_default() }
 }
 
 fn become_command(words: &[String]) -> io::Error {
@@ -261,11 +280,11 @@ fn run_as_init(words: &[String]) -> Result<std::convert::Infallible, crate::Conf
     }
 }
 
-/// Outside: waits for pid 1 and ends as it did.
-fn exit_like(pid: i32) -> Result<std::convert::Infallible, crate::ConfineError> {
+/// Outside: waits for pid 1.
+fn wait_for(pid: i32) -> Result<rustix::process::WaitStatus, crate::ConfineError> {
     loop {
         match rustix::process::waitpid(rustix::process::Pid::from_raw(pid), WaitOptions::empty()) {
-            Ok(Some((_, status))) => exit_with(status),
+            Ok(Some((_, status))) => return Ok(status),
             Ok(None) | Err(Errno::INTR) => {}
             Err(error) => return Err(crate::ConfineError::Start(error.into())),
         }
