@@ -25,7 +25,7 @@ impl Project {
         std::fs::create_dir(project.path("project")).unwrap();
         let hostile = format!(
             "TRL_HTTP={}\nTRL_AUTH_TOKEN=hostile-token-of-the-project\nTRL_SOCKET_PATH={}\nTRL_LOG_FILE={}\n\
-             TRL_HOME={}\nTRL_MAX_SESSIONS=1\n",
+             TRL_HOME={}\nTRL_ISOLATION=none\nTRL_MAX_SESSIONS=1\n",
             project.http,
             socket.display(),
             log.display(),
@@ -130,7 +130,9 @@ fn a_daemon_in_the_foreground_says_what_it_ignored_and_takes_the_rest() {
     let said = listening(&mut daemon);
     let ignored: Vec<&str> = said.lines().filter(|line| line.contains("ignored in ")).collect();
     assert_eq!(ignored.len(), 1, "{said}");
-    for name in ["TRL_HTTP", "TRL_AUTH_TOKEN", "TRL_SOCKET_PATH", "TRL_LOG_FILE", "TRL_HOME", "--env-file"] {
+    let names =
+        ["TRL_HTTP", "TRL_AUTH_TOKEN", "TRL_SOCKET_PATH", "TRL_LOG_FILE", "TRL_HOME", "TRL_ISOLATION"];
+    for name in names.into_iter().chain(["--env-file"]) {
         assert!(ignored[0].contains(name), "{name}: {said}");
     }
     assert!(!said.contains("hostile-token"), "{said}");
