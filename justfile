@@ -64,8 +64,9 @@ small:
 # Rules removed one at a time: every mutant must fail a test (needs `cargo install cargo-mutants`; hours for all of it).
 # `just mutants -f crates/mail/src/label.rs` for one file
 mutants *ARGS:
-    cargo mutants --test-tool nextest --timeout 120 --minimum-test-timeout 60 \
+    cargo mutants --workspace --test-tool nextest --timeout 120 --minimum-test-timeout 60 \
         -f 'crates/protocol/src/*.rs' -f 'crates/gateway/src/http/access.rs' -f 'crates/gateway/src/http/gate.rs' \
+        -f 'crates/gateway/src/http/admission.rs' -f 'crates/gateway/src/http/origin.rs' \
         -f 'crates/mail/src/routing.rs' -f 'crates/mail/src/registry.rs' -f 'crates/mail/src/label.rs' \
         -f 'crates/mail/src/presence.rs' -f 'crates/mail/src/seal/*.rs' -f 'crates/mail/src/engine/sending/*.rs' \
         {{ ARGS }}
