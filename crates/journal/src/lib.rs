@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use trl_protocol::exec::Stream;
 
-use log::{Log, Place};
+use log::{Log, LogPosition};
 use record::{Kind, SpillStart};
 use spill::Spill;
 
@@ -93,7 +93,7 @@ struct Piece {
 
 #[derive(Debug)]
 enum Kept {
-    Log(Place),
+    Log(LogPosition),
     /// The disk was full when it came: results stay right for a while.
     Memory(Box<[u8]>),
 }

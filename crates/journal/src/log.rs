@@ -17,7 +17,7 @@ const SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
 const LONGEST_SEGMENT: u64 = 64 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct LogPosition {
     pub(crate) segment: u64,
     position: u64,
 }
@@ -46,7 +46,7 @@ impl Log {
 
     /// The segments that an earlier process left, each record told to `tell` in the order it was
     /// written. What cannot be read is passed over. Nothing is changed on disk.
-    pub(crate) fn reopen(dir: &Path, mut tell: impl FnMut(&Record<'_>, Place)) -> io::Result<Log> {
+    pub(crate) fn reopen(dir: &Path, mut tell: impl FnMut(&Record<'_>, LogPosition)) -> io::Result<Log> {
         let mut log = Log { dir: dir.to_owned(), segments: BTreeMap::new(), current: 0, scratch: Vec::new() };
         for number in segments_in(dir)? {
             let Ok(file) = File::open(log.path(number)) else { continue };
@@ -57,7 +57,7 @@ impl Log {
             }
             let mut at = 0;
             while let Some((record, length)) = Record::read(&bytes[at..]) {
-                tell(&record, Place { segment: number, position: (at + HEADER) as u64 });
+                tell(&record, LogPosition { segment: number, position: (at + HEADER) as u64 });
                 at += length;
             }
             log.segments.insert(number, Segment { file, len: at as u64, holders: 0 });
@@ -103,7 +103,7 @@ impl Log {
         stream: Option<Stream>,
         offset: u64,
         payload: &[u8],
-    ) -> io::Result<Place> {
+    ) -> io::Result<LogPosition> {
         if self.segments.get(&self.current).is_none_or(|segment| segment.len > SEGMENT_BYTES) {
             self.next_segment()?;
         }
@@ -117,7 +117,7 @@ impl Log {
         written
     }
 
-    fn write(&mut self, record: &[u8]) -> io::Result<Place> {
+    fn write(&mut self, record: &[u8]) -> io::Result<LogPosition> {
         let current = self.current;
         let segment = self.segments.get_mut(&current).ok_or(io::ErrorKind::NotFound)?;
         if let Err(error) = segment.file.write_all_at(record, segment.len) {
@@ -125,12 +125,12 @@ impl Log {
             segment.file.set_len(segment.len).ok();
             return Err(error);
         }
-        let place = Place { segment: current, position: segment.len + HEADER as u64 };
+        let place = LogPosition { segment: current, position: segment.len + HEADER as u64 };
         segment.len += record.len() as u64;
         Ok(place)
     }
 
-    pub(crate) fn read(&self, place: Place, skip: u64, out: &mut [u8]) -> usize {
+    pub(crate) fn read(&self, place: LogPosition, skip: u64, out: &mut [u8]) -> usize {
         let Some(segment) = self.segments.get(&place.segment) else { return 0 };
         match segment.file.read_exact_at(out, place.position + skip) {
             Ok(()) => out.len(),

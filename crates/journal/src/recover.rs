@@ -2,7 +2,7 @@
 //!
 //! Nothing in the files is trusted: a killed host leaves half a record, a full disk a
 //! hole, a person an edited file. Whatever they hold, offsets stay within what is
-//! there, and bytes that may not be the ones that were written are told as dropped.
+//! there, and bytes that may not be the ones that were written are recorded as dropped.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use trl_protocol::exec::{ExecInfo, ExecState, FinishedFields, Outcome, Stream};
 use trl_protocol::{ExecId, SessionId};
 
-use crate::log::{Log, Place};
+use crate::log::{Log, LogPosition};
 use crate::record::{Began, End, Kind, Record, SpillStart, Start};
 use crate::spill::Spill;
 use crate::{Caps, ExecJournal, Journal, Kept, Piece, SPARE_BYTES};
@@ -33,7 +33,7 @@ pub struct KeptExec {
 
 /// What the records of one command say, before the files are looked at.
 #[derive(Debug, Default)]
-struct Told {
+struct RecordedExec {
     start: Option<Start>,
     began: Option<Began>,
     end: Option<End>,
@@ -47,16 +47,16 @@ struct Told {
 
 /// The journal as it was left, and its commands by number. Only for reading.
 pub fn read(dir: &Path) -> io::Result<(Journal, BTreeMap<u64, KeptExec>)> {
-    let mut told: BTreeMap<u64, Told> = BTreeMap::new();
-    let log = Log::reopen(dir, |record, place| told.entry(record.exec).or_default().take(record, place))?;
+    let mut recorded: BTreeMap<u64, RecordedExec> = BTreeMap::new();
+    let log = Log::reopen(dir, |record, place| recorded.entry(record.exec).or_default().take(record, place))?;
     let mut journal = Journal { dir: dir.to_owned(), log, caps: Caps::of(0), spare: SPARE_BYTES };
     let mut kept = BTreeMap::new();
-    for (number, told) in told {
-        for segment in &told.segments {
+    for (number, recorded) in recorded {
+        for segment in &recorded.segments {
             journal.log.hold(*segment);
         }
         // Without its first record it is one that was being forgotten.
-        kept.extend(told.into_exec(dir, number).map(|exec| (number, exec)));
+        kept.extend(recorded.into_exec(dir, number).map(|exec| (number, exec)));
     }
     Ok((journal, kept))
 }
@@ -73,8 +73,8 @@ fn parse<T: DeserializeOwned>(record: &Record<'_>) -> Option<T> {
     serde_json::from_slice(record.payload).ok()
 }
 
-impl Told {
-    fn take(&mut self, record: &Record<'_>, place: Place) {
+impl RecordedExec {
+    fn take(&mut self, record: &Record<'_>, place: LogPosition) {
         let index = record.stream.map(Stream::index);
         match (record.kind, index) {
             (Some(Kind::Start), _) => self.start = parse(record),
@@ -108,7 +108,7 @@ impl Told {
     }
 
     /// Pieces follow each other; one that does not is none of ours.
-    fn piece(&mut self, index: usize, record: &Record<'_>, place: Place) {
+    fn piece(&mut self, index: usize, record: &Record<'_>, place: LogPosition) {
         let end = self.pieces[index].last().map_or(0, |last| last.offset + last.len);
         let len = record.payload.len() as u64;
         if record.offset == end && len > 0 {
@@ -118,7 +118,7 @@ impl Told {
     }
 
     fn into_exec(self, dir: &Path, number: u64) -> Option<KeptExec> {
-        let Told { start, began, end, pieces, spills, totals, late, segments } = self;
+        let RecordedExec { start, began, end, pieces, spills, totals, late, segments } = self;
         let mut journal = ExecJournal { number, segments, tracks: Default::default(), ended: true };
         let certain = end.is_some() && !late;
         for (stream, inline) in Stream::BOTH.into_iter().zip(pieces) {
@@ -171,7 +171,7 @@ impl crate::Track {
 }
 
 impl KeptExec {
-    /// How it ended; if its host did not live to see it, that is told.
+    /// How it ended; if its host did not live to see it, that is recorded.
     pub fn outcome(&self, working_dir: &str) -> Outcome {
         let [stdout_bytes, stderr_bytes] = Stream::BOTH.map(|stream| self.journal.total(stream));
         if let Some(end) = &self.end {
@@ -179,7 +179,7 @@ impl KeptExec {
         }
         let note = match self.never_ran() {
             true => "the session was lost while this command waited for its turn: it did not run",
-            false => "the session was lost while this command ran: nobody saw how it ended",
+            false => "the session was lost while this command ran: its exit status is unknown",
         };
         Outcome {
             exit_code: None,

@@ -20,7 +20,7 @@ const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 pub struct Address(String);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no address: 32 of a-z and 2-7")]
+#[error("{0:?} is not an address: 32 characters of a-z and 2-7")]
 pub struct BadAddress(String);
 
 impl Address {

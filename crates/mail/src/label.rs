@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct Label(String);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no label: 1 to 32 of A-Z a-z 0-9 _ : -")]
+#[error("{0:?} is not a label: 1 to 32 characters of A-Z a-z 0-9 _ : -")]
 pub struct BadLabel(pub String);
 
 impl Label {

@@ -37,12 +37,12 @@ async fn dead_letters(office: &Office, agent: &str, connection: u64) -> Vec<Valu
 
 /// Everything that came before this was looked at when it returns: mail is answered in turn.
 async fn all_judged(office: &Office, connection: u64) {
-    office.get(0, "agent.create", json!({"name": "bell"})).await;
-    office.get(90, "agent.use", json!({"agent": "bell"})).await;
+    office.get(0, "agent.create", json!({"name": "wakeup"})).await;
+    office.get(90, "agent.use", json!({"agent": "wakeup"})).await;
     let on = json!({"action": "on", "command": ["echo", "ding"]});
     office.get(90, "mail.autorespond", on).await;
     office.get(90, "agent.release", json!({})).await;
-    let rung = json!({"to": "bell", "text": "?", "timeout_s": 20.0});
+    let rung = json!({"to": "wakeup", "text": "?", "timeout_s": 20.0});
     assert_eq!(office.get(connection, "mail.send_and_wait", rung).await["reply"]["text"], "ding");
 }
 
@@ -123,7 +123,7 @@ async fn failures_and_refusals_are_dead_letters() {
     for (command, words) in [
         (&["false"][..], "the command failed"),
         (&["no-such-program-here"], "could not be started"),
-        (&["true"], "said nothing"),
+        (&["true"], "printed nothing"),
         (&["sh", "-c", "sleep 5; echo late"], "took longer"),
         (&["sh", "-c", "head -c 100000 /dev/zero"], "longer than"),
     ] {

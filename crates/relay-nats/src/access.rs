@@ -17,7 +17,7 @@ use super::secret_file::{self, BadSecret};
 pub enum BadAccess {
     #[error(transparent)]
     Secret(#[from] BadSecret),
-    #[error("{0:?} is no broker's address: nats://host:4222 or tls://host:4222 is expected")]
+    #[error("{0:?} is not the address of a broker: nats://host:4222 or tls://host:4222 is expected")]
     Server(String),
     #[error(
         "the broker's address holds a password; put the secret into a file of mode 0600 and name that instead"
@@ -123,7 +123,7 @@ fn readable(path: &Path) -> Result<(), BadAccess> {
     // Looked at before it is opened: a pipe would keep us until somebody writes to it.
     let opened = match std::fs::metadata(path) {
         Ok(meta) if meta.is_file() => std::fs::File::open(path).map(drop),
-        Ok(_) => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no regular file")),
+        Ok(_) => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a regular file")),
         Err(error) => Err(error),
     };
     opened.map_err(|source| BadAccess::Certificate { path: path.to_owned(), source })

@@ -84,7 +84,7 @@ pub async fn check(config: &BrokerConfig, who: &Address) -> Vec<Finding> {
 }
 
 async fn anonymous(config: &BrokerConfig) -> Finding {
-    let what = "whoever has no key is refused";
+    let what = "a connection without a key is refused";
     match Connection::dial(config, &User::anonymous()).await {
         Err(error) if error.to_string().to_lowercase().contains("authorization") => fine(what, "refused"),
         Err(error) => {
@@ -140,7 +140,7 @@ async fn stream(connection: &Connection, wanted: &Config) -> Finding {
 
 /// Something without content goes the whole way; readers pass over it.
 async fn own_mailbox(connection: &Connection, who: &Address) -> Finding {
-    let what = "this agent can send, and is told of what arrives";
+    let what = "this agent can send, and is notified of mail";
     let bell = connection.client.subscribe(names::bell_subjects(who.as_str())).await;
     let Ok(mut bell) = bell else { return wrong(what, "it cannot listen", CONFIG) };
     let subject = names::mailbox_subject(who.as_str(), who.as_str());
@@ -159,7 +159,7 @@ async fn own_mailbox(connection: &Connection, who: &Address) -> Finding {
     }
     match tokio::time::timeout(REFUSED_WITHIN, bell.next()).await {
         Ok(Some(_)) => fine(what, "yes"),
-        Ok(None) | Err(_) => wrong(what, "sent, but not told of", "the administrator runs `trl relay init`"),
+        Ok(None) | Err(_) => wrong(what, "sent, but not notified", "the administrator runs `trl relay init`"),
     }
 }
 
@@ -179,10 +179,7 @@ async fn forbidden(connection: &Connection, who: &Address) -> Vec<Finding> {
             format!("$JS.API.STREAM.PURGE.{}", names::mailbox_stream(&other)),
         ),
         ("another's keys cannot be replaced", names::directory_subject(&other)),
-        (
-            "nobody can have mail delivered elsewhere",
-            format!("$JS.API.CONSUMER.CREATE.{}", names::mailbox_stream(who)),
-        ),
+        ("members cannot redirect mail", format!("$JS.API.CONSUMER.CREATE.{}", names::mailbox_stream(who))),
         ("streams are the administrator's", "$JS.API.STREAM.CREATE.TRL_CHECK".to_owned()),
     ];
     let subscribe = [

@@ -45,7 +45,7 @@ impl Connections {
         }
         let file = self.config.credentials.any_file();
         if let (None, Credentials::Directory(dir)) = (&file, &self.config.credentials) {
-            let why = format!("there is no credential in {}; `trl relay init` makes them", dir.display());
+            let why = format!("no credentials in {}; `trl relay init` makes them", dir.display());
             return Err(RelayError::Misconfigured(why));
         }
         self.with(file).await

@@ -187,7 +187,7 @@ impl Reader {
     fn take_in(&mut self, open: &mut Open, Arrived { seq, from, payload }: Arrived) {
         let digest: Digest = Sha256::digest(&payload).into();
         let (Some(from), Some(packets)) = (from, parcel::unpack(&payload)) else {
-            tracing::debug!(seq, "what is no parcel was passed over");
+            tracing::debug!(seq, "something that is not a parcel was skipped");
             open.parcels.push_back(HandedOutParcel {
                 seq,
                 digest,

@@ -19,7 +19,7 @@ pub enum BadSecret {
     Open { path: PathBuf, mode: u32 },
     #[error("{} belongs to another user (uid {owner}); a secret must be this user's own file", path.display())]
     Foreign { path: PathBuf, owner: u32 },
-    #[error("{} is no regular file of at most 64 KiB", path.display())]
+    #[error("{} is not a regular file of at most 64 KiB", path.display())]
     Shape { path: PathBuf },
     #[error("{} holds no key: expected a user's seed (SU…) or a .creds file", path.display())]
     Content { path: PathBuf },

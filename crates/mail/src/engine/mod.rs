@@ -4,14 +4,14 @@
 //! async side only asks for transactions, talks to the relay, and waits for bells.
 
 mod autoresponder;
-mod complaint;
 mod dispatch;
 mod identity;
 mod inbox;
 mod receiving;
+mod repeated_error;
 mod sending;
-mod switchboard;
 mod tasks;
+mod wakeups;
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub use tasks::{Mail, Subscription};
 pub(crate) use autoresponder::guards::Assignment;
 #[cfg(test)]
 pub(crate) use identity::agents::AgentKeys;
-pub(crate) use switchboard::{Switchboard, Wake};
+pub(crate) use wakeups::{Wake, Wakeups};
 
 /// What every transaction may look at.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(crate) struct Env {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) processes: Arc<dyn Processes>,
     pub(crate) connections: Connections,
-    pub(crate) switchboard: Switchboard,
+    pub(crate) wakeups: Wakeups,
     /// Packets that are durable and not yet published, for the pump.
     pub(crate) publish_queue: PublishQueue,
     pub(crate) relay_name: &'static str,
@@ -83,7 +83,7 @@ impl Env {
                 }
             }
         }
-        self.switchboard.ring_all(wakes);
+        self.wakeups.notify_all(wakes);
     }
 }
 

@@ -15,13 +15,13 @@ use trl_protocol::mail::MailEvent;
 use crate::clock::Clock;
 use crate::config::MailConfig;
 use crate::engine::autoresponder::run_command;
-use crate::engine::complaint::Complaint;
 use crate::engine::dispatch::{Caller, MailReply, MailRequest};
 use crate::engine::identity::agents::Agent;
 use crate::engine::identity::idle_agents::IdleAgents;
 use crate::engine::identity::sessions::Session;
+use crate::engine::repeated_error::RepeatedError;
 use crate::engine::sending::pump;
-use crate::engine::{Engine, Env, Switchboard, Tx, Wake};
+use crate::engine::{Engine, Env, Tx, Wake, Wakeups};
 use crate::error::MailError;
 use crate::lock::OwnerLock;
 use crate::presence::{Connections, Ended, Processes};
@@ -91,7 +91,7 @@ impl Mail {
             clock,
             processes,
             connections: Connections::default(),
-            switchboard: Switchboard::default(),
+            wakeups: Wakeups::default(),
             publish_queue: crate::engine::sending::publish_queue::PublishQueue::default(),
             unwritten_leases: crate::engine::inbox::reading::UnwrittenLeases::default(),
             rates: crate::engine::sending::rates::Rates::default(),
@@ -258,14 +258,14 @@ fn begin(database: &rusqlite::Connection, env: &Env, restored: bool) -> Result<V
 /// From the relay into the store, then the acknowledgement; what fails comes again.
 async fn receive(engine: Arc<Engine>, agent: Agent) {
     let mut mailbox = engine.relay.mailbox(&agent.address);
-    let mut complaint = Complaint::default();
+    let mut last_error = RepeatedError::default();
     loop {
         let result = receive_batch(&engine, agent.id, mailbox.as_mut()).await;
         match result {
-            Ok(()) => complaint.settle(),
+            Ok(()) => last_error.clear(),
             Err(MailError::Closed | MailError::Relay(RelayError::Closed)) => return,
             Err(error) => {
-                if complaint.is_new(&error) {
+                if last_error.is_new(&error) {
                     tracing::warn!(%error, agent = agent.id, "receiving mail failed; it is tried again");
                 }
                 sleep(RETRY_AFTER).await;
@@ -292,7 +292,7 @@ async fn receive_batch(
 
 /// Sleeps until the next deadline and does what is due then.
 async fn keep_time(engine: Arc<Engine>) {
-    let bell = engine.env.switchboard.listen(Wake::Deadline);
+    let wakeup = engine.env.wakeups.listen(Wake::Deadline);
     loop {
         // Set before the look, so that a deadline which appears during it is not lost.
         engine.env.deadline.store(i64::MAX, Ordering::SeqCst);
@@ -310,16 +310,16 @@ async fn keep_time(engine: Arc<Engine>) {
             let Ok(left @ 1..) = u64::try_from(left) else { break };
             tokio::select! {
                 () = sleep(Duration::from_millis(left)) => {}
-                () = bell.notify.notified() => {}
+                () = wakeup.notify.notified() => {}
             }
         }
     }
 }
 
 async fn keep_keys(engine: Arc<Engine>) {
-    let bell = engine.env.switchboard.listen(Wake::Keys);
+    let wakeup = engine.env.wakeups.listen(Wake::Keys);
     let mut always = true;
-    let mut complaint = Complaint::default();
+    let mut last_error = RepeatedError::default();
     loop {
         let agents = match engine.tx(|tx| tx.all_agents()).await {
             Ok(agents) => agents,
@@ -332,7 +332,7 @@ async fn keep_keys(engine: Arc<Engine>) {
         let mut failed = false;
         for agent in agents {
             if let Err(error) = engine.supply_keys(&agent, always).await {
-                if complaint.is_new(&error) {
+                if last_error.is_new(&error) {
                     tracing::warn!(%error, agent = agent.id, "keys could not be announced; tried again later");
                 }
                 failed = true;
@@ -341,16 +341,16 @@ async fn keep_keys(engine: Arc<Engine>) {
         always = failed;
         if failed {
             // A relay that is away comes back without a word.
-            drop(tokio::time::timeout(ANNOUNCE_AFTER, bell.notify.notified()).await);
+            drop(tokio::time::timeout(ANNOUNCE_AFTER, wakeup.notify.notified()).await);
         } else {
-            bell.notify.notified().await;
+            wakeup.notify.notified().await;
         }
     }
 }
 
 /// What was handed out and could not be written down is written as soon as that works again.
 async fn keep_leases(engine: Arc<Engine>) {
-    let bell = engine.env.switchboard.listen(Wake::Lease);
+    let wakeup = engine.env.wakeups.listen(Wake::Lease);
     loop {
         let mut failed = false;
         for lease in engine.env.unwritten_leases.unwritten() {
@@ -362,7 +362,7 @@ async fn keep_leases(engine: Arc<Engine>) {
         }
         match failed {
             true => sleep(RETRY_AFTER).await,
-            false => bell.notify.notified().await,
+            false => wakeup.notify.notified().await,
         }
     }
 }
@@ -378,9 +378,9 @@ pub struct Subscription {
 impl Subscription {
     /// Waits for mail that was not told of before. `Err` ends the subscription.
     pub async fn next(&mut self) -> Result<MailEvent, Fault> {
-        let bell = self.engine.env.switchboard.listen(Wake::Inbox(self.session.uuid.clone()));
+        let wakeup = self.engine.env.wakeups.listen(Wake::Inbox(self.session.uuid.clone()));
         loop {
-            let mut rung = std::pin::pin!(bell.notify.notified());
+            let mut rung = std::pin::pin!(wakeup.notify.notified());
             rung.as_mut().enable();
             let uuid = self.session.uuid.clone();
             let (count, open) = self.engine.tx(move |tx| tx.open_mail(&uuid)).await?;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::shelves::{Shelf, Shelves};
+use super::packet_cache::{PacketCache, PacketCaches};
 use super::{Claim, Incoming, Mailbox, Outgoing, Pending, Published, Refusal, Relay, RelayError};
 use crate::error::MailError;
 use crate::identity::Address;
@@ -53,7 +53,7 @@ pub struct EmbeddedRelay(Arc<Shared>);
 
 struct Shared {
     owner: Owner,
-    shelves: Shelves,
+    caches: PacketCaches,
     acks: Mutex<Vec<u64>>,
     limits: EmbeddedLimits,
     steps: Steps,
@@ -88,7 +88,7 @@ impl EmbeddedRelay {
         database.execute_batch(SCHEMA)?;
         let owner = Owner::start("trl-relay", database, steps.before(Step::RelayCommit))
             .map_err(MailError::io("cannot start the relay"))?;
-        let shared = Shared { owner, shelves: Shelves::default(), acks: Mutex::default(), limits, steps };
+        let shared = Shared { owner, caches: PacketCaches::default(), acks: Mutex::default(), limits, steps };
         Ok(EmbeddedRelay(Arc::new(shared)))
     }
 
@@ -180,7 +180,7 @@ impl Relay for EmbeddedRelay {
                 reached(&steps, Step::RelayStored)?;
                 Ok::<_, RelayError>(taken)
             };
-            let hand_on = move |taken: &mut Taken| here.0.shelves.put(std::mem::take(&mut taken.arrived));
+            let hand_on = move |taken: &mut Taken| here.0.caches.put(std::mem::take(&mut taken.arrived));
             let taken = self.0.owner.run(work, hand_on).await?;
             reached(&self.0.steps, Step::RelayCommitted)?;
             Ok(taken.published)
@@ -188,8 +188,8 @@ impl Relay for EmbeddedRelay {
     }
 
     fn mailbox(&self, who: &Address) -> Box<dyn Mailbox> {
-        let shelf = self.0.shelves.shelf(who);
-        Box::new(Reader { relay: self.clone(), who: who.clone(), shelf, last: 0 })
+        let cache = self.0.caches.cache(who);
+        Box::new(Reader { relay: self.clone(), who: who.clone(), cache, last: 0 })
     }
 }
 
@@ -276,7 +276,7 @@ fn read<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, RelayError> {
 struct Reader {
     relay: EmbeddedRelay,
     who: Address,
-    shelf: Arc<Shelf>,
+    cache: Arc<PacketCache>,
     last: u64,
 }
 
@@ -287,7 +287,7 @@ impl Reader {
         let acks = if self.last == 0 { self.relay.take_acks() } else { Vec::new() };
         let (who, last) = (self.who.to_string(), self.last);
         // Also for a look that fails, or that nobody waits for any more.
-        let again = Again(Some(&self.shelf));
+        let again = Again(Some(&self.cache));
         let found = self
             .relay
             .run(move |database| {
@@ -302,8 +302,8 @@ impl Reader {
     }
 }
 
-/// The shelf lacks something until this look has had everything.
-struct Again<'a>(Option<&'a Shelf>);
+/// Marks the cache as incomplete unless the whole store was read.
+struct Again<'a>(Option<&'a PacketCache>);
 
 impl Again<'_> {
     fn not_needed(mut self) {
@@ -313,8 +313,8 @@ impl Again<'_> {
 
 impl Drop for Again<'_> {
     fn drop(&mut self) {
-        if let Some(shelf) = self.0 {
-            shelf.look_again();
+        if let Some(cache) = self.0 {
+            cache.look_again();
         }
     }
 }
@@ -323,7 +323,7 @@ impl Mailbox for Reader {
     fn next(&mut self, limit: usize) -> Pending<'_, Vec<Incoming>> {
         Box::pin(async move {
             loop {
-                let (found, looked) = match self.shelf.take(self.last, limit) {
+                let (found, looked) = match self.cache.take(self.last, limit) {
                     Some(found) => (found, false),
                     None => (self.look(limit).await?, true),
                 };
@@ -332,7 +332,7 @@ impl Mailbox for Reader {
                     return Ok(found);
                 }
                 if !looked {
-                    self.shelf.rung().await;
+                    self.cache.changed().await;
                 }
             }
         })

@@ -8,7 +8,7 @@
 pub mod broker;
 pub mod conformance;
 mod embedded;
-mod shelves;
+mod packet_cache;
 
 use std::fmt;
 use std::future::Future;
@@ -44,7 +44,7 @@ pub enum RelayError {
     #[error("the relay is misconfigured: {0}")]
     Misconfigured(String),
     /// It may have lost the newest of what it took: publish again what has no receipt.
-    #[error("the relay was started anew")]
+    #[error("the relay was restarted")]
     Renewed,
     #[error("the relay is closed")]
     Closed,

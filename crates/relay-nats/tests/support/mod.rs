@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_nats::{Client, ConnectOptions};
 use serde_json::{Value, json};
 use trl_mail::identity::{Address, Identity};
-use trl_relay_nats::kit::Kit;
+use trl_relay_nats::relay_dir::RelayDir;
 use trl_relay_nats::{BrokerConfig, Credentials, Quota, Tls, setup};
 use trl_testkit::Broker;
 
@@ -53,21 +53,21 @@ pub enum Layout {
 
 pub struct Site {
     pub broker: Broker,
-    pub kit: Kit,
+    pub relay_dir: RelayDir,
     pub members: Vec<Address>,
 }
 
 impl Site {
     pub async fn new(layout: Layout, quota: Quota) -> Site {
         let broker = Broker::prepare();
-        let mut kit = Kit::open(&broker.dir().join("relay")).unwrap();
+        let mut relay_dir = RelayDir::open(&broker.dir().join("relay")).unwrap();
         let members: Vec<Address> = (0..3).map(|_| Identity::generate().address().clone()).collect();
         for (name, address) in ["alice", "bob", "carol"].iter().zip(&members) {
-            kit.add(name, address).unwrap();
+            relay_dir.add(name, address).unwrap();
         }
         let mut site = {
             broker.configure("");
-            Site { broker, kit, members }
+            Site { broker, relay_dir, members }
         };
         site.configure(layout, "");
         site.broker.start();
@@ -77,11 +77,15 @@ impl Site {
 
     pub fn configure(&mut self, layout: Layout, more: &str) {
         let config = match layout {
-            Layout::OneAccountEach => self.kit.config(),
+            Layout::OneAccountEach => self.relay_dir.config(),
             Layout::OneAccountForAll => {
-                let members: Vec<_> =
-                    self.kit.members().iter().map(|m| (m.address.clone(), m.public_key.clone())).collect();
-                one_account_for_all(&public_key(&self.kit.admin_file()), &members)
+                let members: Vec<_> = self
+                    .relay_dir
+                    .members()
+                    .iter()
+                    .map(|m| (m.address.clone(), m.public_key.clone()))
+                    .collect();
+                one_account_for_all(&public_key(&self.relay_dir.admin_file()), &members)
             }
         };
         std::fs::write(
@@ -93,7 +97,7 @@ impl Site {
     }
 
     pub async fn prepare(&self, quota: Quota) {
-        let config = self.access(Credentials::File(self.kit.admin_file()));
+        let config = self.access(Credentials::File(self.relay_dir.admin_file()));
         setup::prepare(&config, &self.members, quota, 1).await.unwrap();
     }
 
@@ -103,12 +107,14 @@ impl Site {
 
     /// As a daemon of all three would use it.
     pub fn keys(&self) -> BrokerConfig {
-        self.access(Credentials::Directory(self.kit.key_file(&self.members[0]).parent().unwrap().to_owned()))
+        self.access(Credentials::Directory(
+            self.relay_dir.key_file(&self.members[0]).parent().unwrap().to_owned(),
+        ))
     }
 
     /// A client of its own making that has nothing but one member's key.
     pub async fn connect(&self, n: usize) -> Member {
-        let file = self.kit.key_file(&self.members[n]);
+        let file = self.relay_dir.key_file(&self.members[n]);
         let key = public_key(&file);
         let client = ConnectOptions::new()
             .nkey(seed(&file))

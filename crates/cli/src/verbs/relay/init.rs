@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use trl_mail::identity::Address;
-use trl_relay_nats::kit::Kit;
+use trl_relay_nats::relay_dir::RelayDir;
 use trl_relay_nats::setup::Admission;
 use trl_relay_nats::{BrokerConfig, Credentials, Quota, setup};
 
@@ -41,31 +41,32 @@ pub(super) async fn run(init: &Init, context: &Context) -> Result<u8> {
     let beside = || context.settings.places.config_file.parent().map(|dir| dir.join("relay"));
     let dir = init.dir.clone().or_else(beside).unwrap_or_else(|| PathBuf::from("relay"));
     let bad = |error: &dyn std::fmt::Display| Failure::unavailable(error.to_string());
-    let mut kit = Kit::open(&dir).map_err(|error| bad(&error))?;
+    let mut relay_dir = RelayDir::open(&dir).map_err(|error| bad(&error))?;
     for agent in &init.agents {
         let (name, address) = agent.split_once('=').unwrap_or(("", agent));
         let address = Address::parse(address).map_err(|error| {
             Failure::usage(format!("--agent {agent}: {error}"))
-                .hint("`trl agent list` on the agent's machine tells its address")
+                .hint("`trl agent list` on the agent's machine shows its address")
         })?;
-        kit.add(name, &address).map_err(|error| bad(&error))?;
+        relay_dir.add(name, &address).map_err(|error| bad(&error))?;
     }
-    let config_changed = kit.write_config().map_err(|error| bad(&error))?;
+    let config_changed = relay_dir.write_config().map_err(|error| bad(&error))?;
     let mut made = Made {
-        admin: kit.admin_file(),
+        admin: relay_dir.admin_file(),
         credentials: Vec::new(),
-        config_file: kit.config_file(),
-        config: kit.config(),
+        config_file: relay_dir.config_file(),
+        config: relay_dir.config(),
         config_changed,
         streams: Vec::new(),
     };
     let broker = init.url.as_ref().map(|url| BrokerConfig {
         servers: url.clone(),
-        credentials: Credentials::File(kit.admin_file()),
+        credentials: Credentials::File(relay_dir.admin_file()),
         tls: context.settings.relay_tls.clone(),
     });
     if let Some(broker) = &broker {
-        let addresses: Vec<Address> = kit.members().iter().map(|member| member.address.clone()).collect();
+        let addresses: Vec<Address> =
+            relay_dir.members().iter().map(|member| member.address.clone()).collect();
         let quota = Quota {
             parcels: init.mailbox_parcels,
             parcels_per_sender: init.sender_parcels,
@@ -75,12 +76,12 @@ pub(super) async fn run(init: &Init, context: &Context) -> Result<u8> {
             bad(&error).hint(format!(
                 "have nats-server run with JetStream and {} included in its config (by a path from that \
                  config's directory), then run this again",
-                kit.config_file().display()
+                relay_dir.config_file().display()
             ))
         })?;
     }
-    for member in kit.members() {
-        let file = kit.key_file(&member.address);
+    for member in relay_dir.members() {
+        let file = relay_dir.key_file(&member.address);
         let admission = match &broker {
             Some(broker) => Some(setup::admission(broker, &file).await),
             None => None,

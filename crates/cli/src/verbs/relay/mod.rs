@@ -29,13 +29,13 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Make keys, the broker's config, and the mailboxes; again as often as you like
+    /// Create keys, the broker's config, and the mailboxes; can be repeated
     ///
     /// Keys and config are made in a directory of this machine, which should be its
     /// administrator's. With a broker that runs with that config, mailboxes and the directory
     /// of public keys are made there and compared with what they must be.
     Init(Init),
-    /// Try, as each agent of this daemon, what must work and what must be refused
+    /// Test, as each agent of this daemon, what must work and what must be refused
     Check {
         /// Only this agent, by name
         agent: Option<String>,

@@ -19,11 +19,11 @@ use crate::engine::autoresponder::guards::Assignment;
 use crate::engine::{Engine, Wake};
 use crate::error::MailError;
 
-/// How much of what a command says on stderr is looked at.
-const MOST_COMPLAINT: usize = 64 * 1024;
+/// How much of a command's stderr is kept.
+const MAX_STDERR_BYTES: usize = 64 * 1024;
 
 pub(crate) async fn run(engine: Arc<Engine>) {
-    let bell = engine.env.switchboard.listen(Wake::Answer);
+    let wakeup = engine.env.wakeups.listen(Wake::Answer);
     let pool = Arc::new(Semaphore::new(engine.env.config.auto.max_running.max(1)));
     let mut running = tokio::task::JoinSet::new();
     loop {
@@ -38,13 +38,13 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             }
             Ok(None) => {
                 drop(place);
-                bell.notify.notified().await;
+                wakeup.notify.notified().await;
             }
             Err(MailError::Closed) => return,
             Err(error) => {
                 drop(place);
                 tracing::warn!(%error, "the auto-responder could not look for mail");
-                bell.notify.notified().await;
+                wakeup.notify.notified().await;
             }
         }
         while running.try_join_next().is_some() {}
@@ -52,8 +52,8 @@ pub(crate) async fn run(engine: Arc<Engine>) {
 }
 
 async fn answer(engine: &Engine, assignment: Assignment) {
-    let outcome = match Desk::new(&engine.env.config.dir, assignment.mail_id) {
-        Ok(desk) => ask(&assignment, &engine.env.config.auto, &desk).await,
+    let outcome = match AnswerDir::new(&engine.env.config.dir, assignment.mail_id) {
+        Ok(answer_dir) => ask(&assignment, &engine.env.config.auto, &answer_dir).await,
         Err(error) => Err(error.to_string()),
     };
     let finished = engine.tx(move |tx| tx.finish_assignment(&assignment, outcome)).await;
@@ -63,15 +63,15 @@ async fn answer(engine: &Engine, assignment: Assignment) {
 }
 
 /// A directory for one answer, gone with everything that the command left in it.
-struct Desk(PathBuf);
+struct AnswerDir(PathBuf);
 
-impl Desk {
-    fn new(dir: &Path, mail_id: i64) -> Result<Desk, MailError> {
+impl AnswerDir {
+    fn new(dir: &Path, mail_id: i64) -> Result<AnswerDir, MailError> {
         let path = dir.join("auto").join(mail_id.to_string());
-        let desk = Desk(path.clone());
-        desk.clear();
+        let answer_dir = AnswerDir(path.clone());
+        answer_dir.clear();
         crate::lock::private_dir(&path)?;
-        Ok(desk)
+        Ok(answer_dir)
     }
 
     fn clear(&self) {
@@ -104,14 +104,18 @@ fn remove_whole(dir: &Path) -> std::io::Result<()> {
     }
 }
 
-impl Drop for Desk {
+impl Drop for AnswerDir {
     fn drop(&mut self) {
         self.clear();
     }
 }
 
 /// The command line that confines the command, or the command itself where nothing does.
-fn command_line(assignment: &Assignment, limits: &AutoLimits, desk: &Desk) -> Result<Command, String> {
+fn command_line(
+    assignment: &Assignment,
+    limits: &AutoLimits,
+    answer_dir: &AnswerDir,
+) -> Result<Command, String> {
     let Some(confiner) = &limits.confiner else {
         let (program, arguments) = assignment.command.split_first().ok_or("no command is configured")?;
         let mut command = Command::new(program);
@@ -123,7 +127,7 @@ fn command_line(assignment: &Assignment, limits: &AutoLimits, desk: &Desk) -> Re
     if assignment.network {
         command.arg("--network");
     }
-    command.arg(&desk.0).arg("--").args(&assignment.command);
+    command.arg(&answer_dir.0).arg("--").args(&assignment.command);
     Ok(command)
 }
 
@@ -141,13 +145,13 @@ impl Drop for Group {
     }
 }
 
-async fn ask(assignment: &Assignment, limits: &AutoLimits, desk: &Desk) -> Result<String, String> {
-    let mut child = command_line(assignment, limits, desk)?
+async fn ask(assignment: &Assignment, limits: &AutoLimits, answer_dir: &AnswerDir) -> Result<String, String> {
+    let mut child = command_line(assignment, limits, answer_dir)?
         .env_clear()
         .env("PATH", &limits.path)
-        .env("HOME", &desk.0)
-        .env("TMPDIR", &desk.0)
-        .current_dir(&desk.0)
+        .env("HOME", &answer_dir.0)
+        .env("TMPDIR", &answer_dir.0)
+        .current_dir(&answer_dir.0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -174,11 +178,11 @@ async fn ask(assignment: &Assignment, limits: &AutoLimits, desk: &Desk) -> Resul
         let status = child.wait().await.map_err(|error| error.to_string())?;
         Ok((text, status))
     };
-    let mut complaint = Vec::new();
+    let mut stderr_text = Vec::new();
     let heard = async {
         tokio::select! {
             biased;
-            () = listen(stderr, &mut complaint) => Err("stderr ended".to_owned()),
+            () = listen(stderr, &mut stderr_text) => Err("stderr ended".to_owned()),
             said = talk => said,
         }
     };
@@ -186,11 +190,11 @@ async fn ask(assignment: &Assignment, limits: &AutoLimits, desk: &Desk) -> Resul
         .await
         .map_err(|_| format!("the command took longer than {} s", limits.time_limit.as_secs()))??;
     if !status.success() {
-        return Err(format!("the command failed: {status}{}", last_words(&complaint)));
+        return Err(format!("the command failed: {status}{}", last_stderr_line(&stderr_text)));
     }
     let text = String::from_utf8_lossy(&text).trim_end().to_owned();
     if text.is_empty() {
-        return Err(format!("the command said nothing{}", last_words(&complaint)));
+        return Err(format!("the command printed nothing{}", last_stderr_line(&stderr_text)));
     }
     Ok(text)
 }
@@ -203,18 +207,18 @@ async fn read_at_most(stream: Option<impl AsyncRead + Unpin>, most: usize, text:
     }
 }
 
-/// Keeps the beginning of what is said and lets the rest go by, for as long as anybody waits.
+/// Keeps the beginning of stderr and discards the rest; never ends by itself.
 async fn listen(stderr: Option<impl AsyncRead + Unpin>, text: &mut Vec<u8>) {
     if let Some(mut stderr) = stderr {
-        read_at_most(Some(&mut stderr), MOST_COMPLAINT, text).await;
+        read_at_most(Some(&mut stderr), MAX_STDERR_BYTES, text).await;
         drop(tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await);
     }
     std::future::pending().await
 }
 
-/// The last line on stderr, for whoever looks why there was no answer; its bytes are not ours.
-fn last_words(complaint: &[u8]) -> String {
-    let text = String::from_utf8_lossy(complaint);
+/// The last line on stderr, quoted, to say why there was no answer.
+fn last_stderr_line(stderr_text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr_text);
     match text.lines().rev().find(|line| !line.trim().is_empty()) {
         Some(line) => format!(": {:?}", line.chars().take(200).collect::<String>()),
         None => String::new(),

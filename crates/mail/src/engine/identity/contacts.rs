@@ -151,7 +151,7 @@ impl Tx<'_> {
                 refuse("not_contact", format!("{shown} has not yet answered your contact request"))
             }
             Some(ContactState::Declined) | None => {
-                refuse("not_contact", format!("{shown} is no contact; contact.request first"))
+                refuse("not_contact", format!("{shown} is not a contact; send contact.request first"))
             }
         }
     }

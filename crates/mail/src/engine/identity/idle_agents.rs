@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use trl_protocol::{Fault, SessionId};
 
 use crate::engine::identity::sessions::Session;
-use crate::engine::switchboard::Wake;
+use crate::engine::wakeups::Wake;
 use crate::engine::{Engine, Tx};
 use crate::error::MailError;
 use crate::label::natural_order;
@@ -40,13 +40,13 @@ impl IdleAgents {
 
     /// Waits until there is one that is not known yet. `Err`: the mail is closed.
     pub async fn beyond(&self, known: &[IdleAgent]) -> Result<Vec<IdleAgent>, Fault> {
-        let bell = self.engine.env.switchboard.listen(Wake::Terminal);
+        let wakeup = self.engine.env.wakeups.listen(Wake::Terminal);
         loop {
             let now = self.now().await?;
             if now.iter().any(|idle_agent| !known.contains(idle_agent)) {
                 return Ok(now);
             }
-            bell.notify.notified().await;
+            wakeup.notify.notified().await;
         }
     }
 

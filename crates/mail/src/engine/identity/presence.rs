@@ -87,7 +87,7 @@ pub(crate) async fn attend(engine: Arc<Engine>, agent: Agent) {
         });
         match engine.relay.attend(&agent.address, answer).await {
             Ok(()) | Err(RelayError::Closed) => return,
-            Err(error) => tracing::debug!(%error, agent = agent.id, "presence cannot be told"),
+            Err(error) => tracing::debug!(%error, agent = agent.id, "presence is unknown"),
         }
         tokio::time::sleep(RETRY_AFTER).await;
     }

@@ -49,9 +49,9 @@ impl Engine {
         if let Some(connection) = caller.connection.filter(|_| !peek) {
             self.env.connections.reads(connection, &session.uuid);
         }
-        let bell = self.env.switchboard.listen(Wake::Inbox(session.uuid.clone()));
+        let wakeup = self.env.wakeups.listen(Wake::Inbox(session.uuid.clone()));
         loop {
-            let mut rung = std::pin::pin!(bell.notify.notified());
+            let mut rung = std::pin::pin!(wakeup.notify.notified());
             rung.as_mut().enable();
             let taking = (!peek).then(|| Taking::new(self, &session));
             let (reader, ticket) = (session.clone(), taking.as_ref().map(|taking| taking.ticket));
@@ -116,9 +116,9 @@ impl Engine {
                 Ok(tx.sent_message(session.agent_id, &id)?.id)
             })
             .await?;
-        let bell = self.env.switchboard.listen(Wake::Reply(outbox_id));
+        let wakeup = self.env.wakeups.listen(Wake::Reply(outbox_id));
         loop {
-            let mut rung = std::pin::pin!(bell.notify.notified());
+            let mut rung = std::pin::pin!(wakeup.notify.notified());
             rung.as_mut().enable();
             let (reply, failed) =
                 self.look_for_reply(caller, as_token.clone(), message_id.clone(), peek).await?;
@@ -204,7 +204,7 @@ impl<'a> Taking<'a> {
             move |tx| tx.write_lease(&lease),
             |env| {
                 env.unwritten_leases.keep(unwritten);
-                env.switchboard.ring_all(&[Wake::Lease]);
+                env.wakeups.notify_all(&[Wake::Lease]);
             },
         );
     }
@@ -224,8 +224,8 @@ impl Drop for Taking<'_> {
                 tx.wakes.push(Wake::Inbox(uuid));
                 Ok(())
             },
-            // Nothing was written, so it is given back; only the bell is missing.
-            |env| env.switchboard.ring_all(&[Wake::Inbox(reader)]),
+            // Nothing was written, so it is given back; only the wakeup is missing.
+            |env| env.wakeups.notify_all(&[Wake::Inbox(reader)]),
         );
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 use trl_protocol::mail::FailReason;
 
-use crate::engine::complaint::Complaint;
+use crate::engine::repeated_error::RepeatedError;
 use crate::engine::sending::outbox::{DuePacket, Mark};
 use crate::engine::sending::sealing::Pair;
 use crate::engine::{Engine, Wake};
@@ -36,7 +36,7 @@ struct Outflow {
 }
 
 pub(crate) async fn run(engine: Arc<Engine>) {
-    let board = &engine.env.switchboard;
+    let board = &engine.env.wakeups;
     let (work, receipts) = (board.listen(Wake::Pump), board.listen(Wake::Receipts));
     let sealed = board.listen(Wake::PublishQueue);
     let mut only_sealed = false;
@@ -44,7 +44,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
     let mut receipts_at = Some(Instant::now());
     let mut told_at = Instant::now();
     let mut mark_at = None;
-    let mut complaint = Complaint::default();
+    let mut last_error = RepeatedError::default();
     loop {
         // Also when there is always more to publish: unheard senders would publish again.
         let with_receipts =
@@ -60,7 +60,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
         only_sealed = false;
         match passed {
             Ok(more) => {
-                complaint.settle();
+                last_error.clear();
                 if more {
                     continue;
                 }
@@ -68,7 +68,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             Err(MailError::Closed | MailError::Relay(RelayError::Closed)) => return,
             Err(MailError::Relay(RelayError::Renewed)) => outflow.begin_again(&engine).await,
             Err(error) => {
-                if complaint.is_new(&error) {
+                if last_error.is_new(&error) {
                     tracing::warn!(%error, "sending mail failed; it is tried again");
                 }
                 outflow.start_over();
@@ -141,7 +141,7 @@ impl Outflow {
                         lacking.push(pair);
                     }
                 }
-                // This very pass publishes what it sealed; no bell is needed for it.
+                // This very pass publishes what it sealed; no wakeup is needed for it.
                 tx.wakes.retain(|wake| !matches!(wake, Wake::Pump | Wake::PublishQueue));
                 Ok((lacking, tx.unpublished(after, BATCH)?, tx.overdue(BATCH)?))
             })
@@ -185,7 +185,7 @@ impl Outflow {
         self.start_over();
         match engine.tx(|tx| tx.publish_again()).await {
             Ok(count) => {
-                tracing::info!(count, "the relay was started anew; what has no receipt is sent again")
+                tracing::info!(count, "the relay was restarted; messages without a receipt are sent again")
             }
             Err(error) => tracing::warn!(%error, "what has no receipt is sent again later"),
         }

@@ -260,7 +260,7 @@ impl Tx<'_> {
                 Ok((seconds * 1000.0).ceil() as i64)
             }
             Some(seconds) => {
-                let why = format!("param `expires_s`: {seconds} is no time to live");
+                let why = format!("param `expires_s`: {seconds} is not a valid time");
                 Err(Fault::invalid(why).into())
             }
         }

@@ -1,4 +1,4 @@
-//! Bells: who waits for what, without polling.
+//! Wake-ups: tasks wait for an event instead of polling.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,43 +25,43 @@ pub(crate) enum Wake {
     Lease,
     /// Mail that the auto-responder may answer.
     Answer,
-    /// Somebody who sits at a terminal has mail.
+    /// An agent on a terminal has mail.
     Terminal,
     /// So many seals are durable; the witness is to note it.
     Sealed(u64),
 }
 
-/// A bell that someone listens to; it is forgotten when nobody does.
+/// One waiting task; an event without a listener is removed.
 #[derive(Debug)]
-pub(crate) struct Bell<'a> {
-    board: &'a Switchboard,
+pub(crate) struct WakeupListener<'a> {
+    wakeups: &'a Wakeups,
     wake: Wake,
     pub(crate) notify: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Switchboard {
-    bells: Mutex<HashMap<Wake, Arc<Notify>>>,
+pub(crate) struct Wakeups {
+    listeners: Mutex<HashMap<Wake, Arc<Notify>>>,
 }
 
-impl Switchboard {
-    pub(crate) fn listen(&self, wake: Wake) -> Bell<'_> {
-        let mut bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
-        let notify = Arc::clone(bells.entry(wake.clone()).or_default());
-        Bell { board: self, wake, notify }
+impl Wakeups {
+    pub(crate) fn listen(&self, wake: Wake) -> WakeupListener<'_> {
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let notify = Arc::clone(listeners.entry(wake.clone()).or_default());
+        WakeupListener { wakeups: self, wake, notify }
     }
 
-    pub(crate) fn ring_all(&self, wakes: &[Wake]) {
+    pub(crate) fn notify_all(&self, wakes: &[Wake]) {
         if wakes.is_empty() {
             return;
         }
-        let bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
+        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         for wake in wakes {
-            if let Some(notify) = bells.get(wake) {
+            if let Some(notify) = listeners.get(wake) {
                 match wake {
                     // Many may wait for these, and each looks before it waits.
                     Wake::Inbox(_) | Wake::Reply(_) => notify.notify_waiters(),
-                    // One loop waits for each of these; a bell rung while it works must not be lost.
+                    // One loop waits for each of these; a notification that comes while it works must not be lost.
                     Wake::Pump
                     | Wake::PublishQueue
                     | Wake::Receipts
@@ -79,12 +79,12 @@ impl Switchboard {
     }
 }
 
-impl Drop for Bell<'_> {
+impl Drop for WakeupListener<'_> {
     fn drop(&mut self) {
-        let mut bells = self.board.bells.lock().unwrap_or_else(PoisonError::into_inner);
-        // The map's handle and ours: nobody else listens.
+        let mut listeners = self.wakeups.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        // Only the map and this listener have it.
         if Arc::strong_count(&self.notify) <= 2 {
-            bells.remove(&self.wake);
+            listeners.remove(&self.wake);
         }
     }
 }

@@ -11,49 +11,49 @@ use super::{keys, secret_file};
 use trl_mail::identity::Address;
 
 #[derive(Debug)]
-pub struct Kit {
+pub struct RelayDir {
     dir: PathBuf,
     admin: String,
     members: Vec<Member>,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum BadKit {
+pub enum RelayDirError {
     #[error(transparent)]
     Secret(#[from] BadSecret),
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
 
-fn at(path: &Path) -> impl Fn(io::Error) -> BadKit {
+fn at(path: &Path) -> impl Fn(io::Error) -> RelayDirError {
     let path = path.to_owned();
-    move |source| BadKit::Io { path: path.clone(), source }
+    move |source| RelayDirError::Io { path: path.clone(), source }
 }
 
-impl Kit {
+impl RelayDir {
     /// Finds the keys in a directory, or makes it with an administrator's key.
-    pub fn open(dir: &Path) -> Result<Kit, BadKit> {
+    pub fn open(dir: &Path) -> Result<RelayDir, RelayDirError> {
         let agents = dir.join("agents");
         for dir in [dir, &agents] {
             trl_sys::private::create_dir(dir).map_err(at(dir))?;
             std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700)).map_err(at(dir))?;
         }
         let admin = keys::find_or_make(&dir.join("admin.nk"), "the relay's administrator")?;
-        let mut kit = Kit { dir: dir.to_owned(), admin, members: Vec::new() };
+        let mut relay_dir = RelayDir { dir: dir.to_owned(), admin, members: Vec::new() };
         for entry in std::fs::read_dir(&agents).map_err(at(&agents))? {
             let path = entry.map_err(at(&agents))?.path();
             let address = path.file_stem().and_then(|stem| Address::parse(stem.to_str()?).ok());
             if let Some(address) = address.filter(|_| path.extension().is_some_and(|end| end == "nk")) {
                 let name = name_in(&secret_file::read(&path)?);
-                kit.members.push(Member { address, name, public_key: User::read(&path)?.public_key });
+                relay_dir.members.push(Member { address, name, public_key: User::read(&path)?.public_key });
             }
         }
-        kit.members.sort_by(|a, b| a.address.cmp(&b.address));
-        Ok(kit)
+        relay_dir.members.sort_by(|a, b| a.address.cmp(&b.address));
+        Ok(relay_dir)
     }
 
     /// A key for this agent, if it has none yet.
-    pub fn add(&mut self, name: &str, address: &Address) -> Result<(), BadKit> {
+    pub fn add(&mut self, name: &str, address: &Address) -> Result<(), RelayDirError> {
         if self.members.iter().any(|member| member.address == *address) {
             return Ok(());
         }
@@ -85,7 +85,7 @@ impl Kit {
     }
 
     /// Writes the config; `true` if the broker must be told of it.
-    pub fn write_config(&self) -> Result<bool, BadKit> {
+    pub fn write_config(&self) -> Result<bool, RelayDirError> {
         let path = self.config_file();
         let config = self.config();
         if std::fs::read_to_string(&path).is_ok_and(|old| old == config) {
@@ -109,18 +109,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("relay");
         let address = Address::parse(&"a".repeat(32)).unwrap();
-        let mut kit = Kit::open(&dir).unwrap();
-        kit.add("alice", &address).unwrap();
-        kit.add("alice", &address).unwrap();
-        assert!(kit.write_config().unwrap());
-        let again = Kit::open(&dir).unwrap();
-        assert_eq!((again.config(), again.members()), (kit.config(), kit.members()));
+        let mut relay_dir = RelayDir::open(&dir).unwrap();
+        relay_dir.add("alice", &address).unwrap();
+        relay_dir.add("alice", &address).unwrap();
+        assert!(relay_dir.write_config().unwrap());
+        let again = RelayDir::open(&dir).unwrap();
+        assert_eq!((again.config(), again.members()), (relay_dir.config(), relay_dir.members()));
         assert!(!again.write_config().unwrap());
         assert_eq!(again.members().len(), 1);
-        let seed = std::fs::read_to_string(kit.key_file(&address)).unwrap();
+        let seed = std::fs::read_to_string(relay_dir.key_file(&address)).unwrap();
         let seed = seed.lines().nth(1).unwrap();
-        assert!(!kit.config().contains(seed) && !format!("{kit:?}").contains(seed));
-        std::fs::set_permissions(kit.admin_file(), std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(Kit::open(&dir).unwrap_err().to_string().contains("chmod 600"));
+        assert!(!relay_dir.config().contains(seed) && !format!("{relay_dir:?}").contains(seed));
+        std::fs::set_permissions(relay_dir.admin_file(), std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(RelayDir::open(&dir).unwrap_err().to_string().contains("chmod 600"));
     }
 }
