@@ -15,10 +15,10 @@ use crate::verbs::{
     serve, setup, sh, shutdown, swerex, top, version, wait, watch,
 };
 
-/// Terminals that never lose their place.
+/// Shells that keep their state.
 ///
 /// A daemon owns living shells, called sessions. `trl run` runs a command in one: variables,
-/// functions and the working directory carry over to the next. The daemon starts by itself
+/// functions and the working directory carry over to the next command. The daemon is started
 /// on first use.
 #[derive(Debug, Parser)]
 #[command(
@@ -47,7 +47,7 @@ pub(crate) struct Global {
     /// Directory of sockets
     #[arg(long, global = true, value_name = "DIR", hide_short_help = true)]
     pub(crate) runtime_dir: Option<PathBuf>,
-    /// Directory of kept output and logs
+    /// Directory of stored output and logs
     #[arg(long, global = true, value_name = "DIR", hide_short_help = true)]
     pub(crate) state_dir: Option<PathBuf>,
     /// The config file
@@ -56,7 +56,7 @@ pub(crate) struct Global {
     /// Fail if no daemon runs, instead of starting one
     #[arg(long, global = true)]
     pub(crate) no_start: bool,
-    /// Answer as JSON on stdout, errors too
+    /// Print results and errors as JSON on stdout
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }

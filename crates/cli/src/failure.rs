@@ -23,12 +23,12 @@ const INTERRUPTED: u8 = 128 + 2;
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// `None`: whoever read our output has left, and wants to hear nothing more.
-    said: Option<Said>,
+    said: Option<ErrorText>,
     pub(crate) status: u8,
 }
 
 #[derive(Debug, Serialize)]
-struct Said {
+struct ErrorText {
     code: String,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,7 +39,8 @@ struct Said {
 
 impl Failure {
     fn new(code: &str, status: u8, message: impl Into<String>) -> Failure {
-        let said = Said { code: code.to_owned(), message: message.into(), hints: Vec::new(), details: None };
+        let said =
+            ErrorText { code: code.to_owned(), message: message.into(), hints: Vec::new(), details: None };
         Failure { said: Some(said), status }
     }
 
@@ -105,7 +106,7 @@ impl Failure {
 #[derive(Debug, Serialize)]
 struct Answer<'a> {
     ok: bool,
-    error: &'a Said,
+    error: &'a ErrorText,
 }
 
 impl From<Fault> for Failure {

@@ -17,7 +17,7 @@ const INSIDE: &str = "TRL_SESSION_ID";
 
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Who {
-    /// The agent to speak for; without it the one of `trl agent use`, or the only one [env: TRL_AGENT]
+    /// The agent to act for; default: the one of `trl agent use`, or the only one [env: TRL_AGENT]
     #[arg(long = "as", value_name = "AGENT")]
     agent: Option<String>,
 }

@@ -45,7 +45,7 @@ pub(crate) fn text(given: &str) -> Result<String> {
         .lock()
         .read_to_end(&mut bytes)
         .map_err(|error| Failure::system("reading stdin", error))?;
-    let mut text = String::from_utf8(bytes).map_err(|_| Failure::usage("stdin is no UTF-8 text"))?;
+    let mut text = String::from_utf8(bytes).map_err(|_| Failure::usage("stdin is not UTF-8 text"))?;
     if text.ends_with('\n') {
         text.pop();
     }

@@ -72,7 +72,7 @@ fn misread(args: &[OsString], error: &clap::Error) -> ExitCode {
 fn dispatch(cli: Cli, output: Output) -> Result<u8> {
     use verbs::*;
     let Some(verb) = cli.verb else {
-        return Err(Failure::usage("nothing to do").hint("`trl --help` tells what there is"));
+        return Err(Failure::usage("nothing to do").hint("`trl --help` lists the commands"));
     };
     match verb {
         Verb::Completions(args) => completions::run(&args, output),

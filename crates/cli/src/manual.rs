@@ -9,15 +9,15 @@ const WIDTH: usize = 100;
 const HEAD: &str = "\
 # The command line
 
-Made from the definitions that `trl --help` shows; `UPDATE=1 cargo nextest run -p trl manual` writes it anew.
+Generated from the definitions that `trl --help` shows; `UPDATE=1 cargo nextest run -p trl manual` updates it.
 
-Exit statuses: `trl run` and `trl sh` end with the command's own; 124 if it ran out of time, 125 if nobody saw how it
-ended, 130 if it was cancelled before it ran, 141 if the reader of the output went away. Where trl itself fails: 64 what
-was asked makes no sense, 65 it cannot be read, 66 there is no such session or command, 67 no such agent, 69 no daemon, 70
-a fault of the daemon, 71 the system refused, 75 busy or full, 77 not allowed, 78 bad settings. `trl doctor` ends with 1 if a check
-fails, `trl attach` with 3 if somebody else took over.
+Exit statuses: `trl run` and `trl sh` end with the command's own; 124 on timeout, 125 if the status is unknown, 130 if the
+command was cancelled before it ran, 141 if the reader of the output is gone. Errors of trl itself: 64 wrong usage, 65
+unreadable input, 66 no such session or command, 67 no such agent, 69 no daemon, 70 a fault of the daemon, 71 the system refused,
+75 busy or full, 77 not allowed, 78 bad settings. `trl doctor` ends with 1 if a check fails, `trl attach` with 3 if another
+client took over.
 
-With `--json` the answer is one JSON object on stdout (`run --json-stream` and `logs --follow`: one a line), and so is
+With `--json` the answer is one JSON object on stdout (`run --json-stream` and `logs --follow`: one per line), and so is
 an error: `{\"ok\":false,\"error\":{\"code\":…,\"message\":…}}`.
 ";
 

@@ -55,7 +55,7 @@ impl Output {
         }
         note(failure.message());
         for hint in failure.hints() {
-            aside(hint);
+            self::hint(hint);
         }
     }
 }
@@ -94,7 +94,7 @@ pub(crate) fn status_line(text: &str) {
 }
 
 /// Goes with the note before it.
-pub(crate) fn aside(text: &str) {
+pub(crate) fn hint(text: &str) {
     say(&format!("     {text}"));
 }
 

@@ -194,6 +194,6 @@ fn too_long() -> Fault {
 fn closing() -> Fault {
     Fault::new(
         Code::ShuttingDown,
-        "the daemon ends; a command that runs in a kept session goes on, and exec.attach finds it again",
+        "the daemon ends; a command in a kept session continues, and exec.attach finds it again",
     )
 }

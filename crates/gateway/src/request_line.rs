@@ -44,10 +44,11 @@ struct Envelope<'a> {
 pub(crate) fn read(line: &[u8]) -> Result<Call, Refusal> {
     let to_nobody = |fault| Refusal { id: "null".to_owned(), fault };
     let parse_error = |problem: String| to_nobody(Fault::new(Code::ParseError, problem));
-    let text = std::str::from_utf8(line)
-        .map_err(|error| parse_error(format!("the line is no UTF-8 from byte {} on", error.valid_up_to())))?;
+    let text = std::str::from_utf8(line).map_err(|error| {
+        parse_error(format!("the line is not UTF-8 from byte {} on", error.valid_up_to()))
+    })?;
     let envelope: Envelope<'_> = serde_json::from_str(text)
-        .map_err(|error| parse_error(format!("the line is no JSON object: {error}")))?;
+        .map_err(|error| parse_error(format!("the line is not a JSON object: {error}")))?;
     let (id, id_text) = read_id(envelope.id).map_err(to_nobody)?;
     match read_request(envelope) {
         Ok(request) => Ok(Call { id, id_text, request }),
@@ -153,11 +154,11 @@ mod tests {
         let deep_unknown = format!(r#"{{"id":1,"method":"system.ping","other":{deep}}}"#);
         let long_id = format!(r#"{{"id":"{}","method":"system.ping"}}"#, "x".repeat(2000));
         let cases: &[(&[u8], &str, Code, &str)] = &[
-            (b"nonsense", "null", Code::ParseError, "no JSON object"),
-            (b"[1,2]", "null", Code::ParseError, "no JSON object"),
-            (b"null", "null", Code::ParseError, "no JSON object"),
-            (b"\"x\"", "null", Code::ParseError, "no JSON object"),
-            (b"{\"id\":1", "null", Code::ParseError, "no JSON object"),
+            (b"nonsense", "null", Code::ParseError, "not a JSON object"),
+            (b"[1,2]", "null", Code::ParseError, "not a JSON object"),
+            (b"null", "null", Code::ParseError, "not a JSON object"),
+            (b"\"x\"", "null", Code::ParseError, "not a JSON object"),
+            (b"{\"id\":1", "null", Code::ParseError, "not a JSON object"),
             (b"{\"id\":1,\"method\":\"system.ping\"} x", "null", Code::ParseError, "trailing"),
             (b"{\"id\":\"\xff\"}", "null", Code::ParseError, "UTF-8"),
             (deep.as_bytes(), "null", Code::ParseError, ""),

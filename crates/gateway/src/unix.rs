@@ -52,7 +52,7 @@ pub enum SocketError {
     Io { path: PathBuf, error: io::Error },
     #[error("another daemon serves {path}{}", pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default())]
     Taken { path: PathBuf, pid: Option<u32> },
-    #[error("{path} is no socket and is left as it is; remove it or choose another path")]
+    #[error("{path} is not a socket and is left as it is; remove it or choose another path")]
     NoSocket { path: PathBuf },
     #[error("the socket cannot be there: {0}")]
     Untrusted(#[from] Untrusted),
@@ -225,7 +225,7 @@ impl Listener {
                 }
                 Err(error) if !told => {
                     told = true;
-                    tracing::error!("{error}; nobody new can connect; this daemon tries again every second");
+                    tracing::error!("{error}; no new connections are accepted; retrying every second");
                 }
                 Err(_) => {}
             }

@@ -64,7 +64,7 @@ async fn what_is_not_a_dead_daemons_is_left_as_it_is() {
     std::fs::write(&path, "precious").unwrap();
     let config = config(dir.path());
     let (dir, error) = start_in(dir, config.clone()).await.err().unwrap();
-    assert!(error.to_string().contains("is no socket"), "{error}");
+    assert!(error.to_string().contains("is not a socket"), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
 
     std::fs::remove_file(&path).unwrap();

@@ -54,7 +54,7 @@ fn working_dir(wanted: Option<String>, env: &BTreeMap<String, String>) -> Result
     let problem = match Path::new(&wanted).metadata() {
         _ if !wanted.starts_with('/') => "is not an absolute path".to_owned(),
         Ok(meta) if meta.is_dir() => return Ok(wanted),
-        Ok(_) => "is no directory".to_owned(),
+        Ok(_) => "is not a directory".to_owned(),
         Err(error) => error.to_string(),
     };
     Err(Fault::new(Code::InvalidParams, format!("param `working_dir`: {wanted:?}: {problem}"))

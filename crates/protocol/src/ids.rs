@@ -28,7 +28,7 @@ pub struct BadId(pub String);
 
 impl fmt::Display for BadId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no id of this kind", self.0)
+        write!(f, "{:?} is not an id of this kind", self.0)
     }
 }
 

@@ -65,7 +65,7 @@ pub fn unknown_method(method: &str, known: &[MethodInfo]) -> Fault {
     let shown: String = method.chars().take(80).collect();
     let hint = nearest(method, known.iter().map(|known| known.name))
         .map(|near| format!("; did you mean `{near}`?"))
-        .unwrap_or_else(|| "; `system.info` tells what this daemon can do".to_owned());
+        .unwrap_or_else(|| "; `system.info` lists the methods".to_owned());
     Fault::new(Code::MethodNotFound, format!("there is no method `{shown}`{hint}"))
 }
 

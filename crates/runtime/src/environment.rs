@@ -84,7 +84,7 @@ pub(crate) fn check(env: &BTreeMap<String, String>) -> Result<(), Fault> {
     for (name, value) in env {
         let shown: String = name.chars().take(80).collect();
         let problem = if !is_env_name(name) {
-            "is no name of a variable (letters, digits and _, not beginning with a digit)"
+            "is not the name of a variable (letters, digits and _, not beginning with a digit)"
         } else if value.contains('\0') {
             "has a value with a NUL byte, which no process can be given"
         } else if name.len() + value.len() + 2 > MAX_ENTRY {

@@ -20,7 +20,7 @@ pub(crate) async fn watch(inner: Arc<Inner>, most: Duration) {
         if inner.is_needed().await {
             last_needed = Instant::now();
         } else if last_needed.elapsed() >= most {
-            tracing::info!(seconds = most.as_secs_f64(), "nobody has needed this daemon; it ends");
+            tracing::info!(seconds = most.as_secs_f64(), "this daemon is idle and ends");
             inner.request_stop(Stop { keep_sessions: true });
             return;
         }

@@ -71,7 +71,9 @@ pub(crate) async fn watch(inner: Arc<Inner>) {
                 Ok(Ok(Woken::Told(idle_agent))) => drop(told.insert(idle_agent.uuid, idle_agent.newest)),
                 Ok(Ok(Woken::NotNow)) => busy = true,
                 Ok(Ok(Woken::Awake)) => {}
-                Ok(Err(fault)) => tracing::debug!(code = %fault.code, "nobody sits at the terminal"),
+                Ok(Err(fault)) => {
+                    tracing::debug!(code = %fault.code, "no client is attached to the terminal")
+                }
                 Err(error) => tracing::warn!(%error, "an agent could not be woken"),
             }
         }
@@ -122,7 +124,7 @@ async fn wake(
     write::perform(&inner, keys(TRIGGER), &nobody).await?;
     sleep(BEFORE_ENTER).await;
     write::perform(&inner, keys("\r"), &nobody).await?;
-    tracing::info!(session = %idle_agent.terminal, "an idle agent was told of its mail");
+    tracing::info!(session = %idle_agent.terminal, "an idle agent was notified of its mail");
     Ok(Woken::Told(idle_agent))
 }
 

@@ -335,7 +335,7 @@ impl Tables {
         let known = self.names.keys().map(String::as_str).chain(ids.iter().map(String::as_str));
         let hint = match nearest(named, known) {
             Some(near) => format!("did you mean {near:?}?"),
-            None => "session.list tells which there are".to_owned(),
+            None => "session.list lists them".to_owned(),
         };
         let shown: String = named.chars().take(80).collect();
         Fault::new(Code::SessionNotFound, format!("there is no session {shown:?}; {hint}"))

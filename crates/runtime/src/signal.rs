@@ -59,7 +59,7 @@ fn unknown(signal: &SignalName) -> Fault {
         SignalName::Name(name) => format!("{:?}", name.chars().take(40).collect::<String>()),
     };
     Fault::invalid(format!(
-        "param `signal`: {written} is no signal; give a name such as INT, SIGTERM or KILL, or a number from 1 to 64"
+        "param `signal`: {written} is not a signal; give a name such as INT, SIGTERM or KILL, or a number from 1 to 64"
     ))
     .with_details(serde_json::json!({ "field": "signal" }))
 }

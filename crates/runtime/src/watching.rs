@@ -61,7 +61,7 @@ async fn watch(runtime: Arc<Inner>, session: Arc<Session>) {
                 }
             }
             Ok(Item::Message(FromHost::Fault { fault, .. })) => {
-                tracing::debug!(session = %session.id, message = %fault.message, "a host tells no changes");
+                tracing::debug!(session = %session.id, message = %fault.message, "a host reports no changes");
                 return;
             }
             Ok(Item::Message(_) | Item::Output(_)) => {}

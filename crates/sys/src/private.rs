@@ -11,7 +11,7 @@ pub enum DirError {
     Io { path: PathBuf, error: io::Error },
     #[error("{path} belongs to user {owner}, not to this one ({me}); choose another directory with TRL_HOME")]
     NotOurs { path: PathBuf, owner: u32, me: u32 },
-    #[error("{path} is no directory")]
+    #[error("{path} is not a directory")]
     NoDirectory { path: PathBuf },
 }
 

@@ -101,9 +101,9 @@ impl fmt::Display for Unavailable {
         let shown: String = self.asked.chars().take(200).collect();
         let supported = file_name(Path::new(&self.asked)).is_some_and(|name| SUPPORTED.contains(&name));
         let problem = match (supported, self.asked.contains('/')) {
-            (true, true) => "is no program with an absolute path here",
+            (true, true) => "is not a program with an absolute path here",
             (true, false) => "is not installed",
-            (false, _) => "is no shell that sessions can speak (bash, zsh, sh, dash)",
+            (false, _) => "is not a supported shell (bash, zsh, sh, dash)",
         };
         write!(f, "{shown:?} {problem}; installed: {here}")
     }
@@ -154,11 +154,11 @@ mod tests {
         program(dir.path(), "bash");
         let search = Search { path, preferred: None };
         for (asked, problem) in [
-            ("fish", "no shell that sessions can speak"),
-            ("", "no shell that sessions can speak"),
-            ("/nowhere/zsh", "no program"),
-            ("bin/bash", "no program"),
-            ("..", "no shell"),
+            ("fish", "not a supported shell"),
+            ("", "not a supported shell"),
+            ("/nowhere/zsh", "not a program"),
+            ("bin/bash", "not a program"),
+            ("..", "not a supported shell"),
         ] {
             let message = resolve(Some(asked), search).unwrap_err().to_string();
             assert!(message.contains(problem) && message.contains("bash ("), "{message}");

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::ConfigError;
 use super::keys::{Key, Reach};
-use super::layers::{Origin, Said};
+use super::layers::{Origin, SettingText};
 
 /// Which `.env` file this process reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) enum EnvFile {
 /// What a `.env` file said.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    pub(super) settings: Vec<(Key, Said)>,
+    pub(super) settings: Vec<(Key, SettingText)>,
     pub(super) ignored: Option<Ignored>,
 }
 
@@ -58,14 +58,14 @@ pub(super) fn read(file: &EnvFile, cwd: &Path) -> Result<Found, ConfigError> {
     }
 }
 
-fn settings(path: &Path, must_exist: bool) -> Result<Vec<(Key, Said)>, ConfigError> {
+fn settings(path: &Path, must_exist: bool) -> Result<Vec<(Key, SettingText)>, ConfigError> {
     let bad = |problem: String| ConfigError::File { path: path.to_owned(), problem };
     let pairs = match dotenvy::from_path_iter(path) {
         Ok(pairs) => pairs,
         Err(dotenvy::Error::Io(error)) if !must_exist && is_absent(&error) => return Ok(Vec::new()),
         Err(error) => return Err(bad(error.to_string())),
     };
-    let mut found: Vec<(Key, Said)> = Vec::new();
+    let mut found: Vec<(Key, SettingText)> = Vec::new();
     for pair in pairs {
         // The file is usually another program's: a line that cannot be read only matters
         // if it is about one of our settings.
@@ -76,7 +76,7 @@ fn settings(path: &Path, must_exist: bool) -> Result<Vec<(Key, Said)>, ConfigErr
         };
         let known = Key::ALL.iter().copied().find(|key| key.env() == name).filter(|_| !text.is_empty());
         if let Some(key) = known.filter(|key| found.iter().all(|(earlier, _)| earlier != key)) {
-            found.push((key, Said { text, origin: Origin::DotEnv(path.to_owned(), key.env()) }));
+            found.push((key, SettingText { text, origin: Origin::DotEnv(path.to_owned(), key.env()) }));
         }
     }
     Ok(found)

@@ -8,7 +8,7 @@ use trl_protocol::request::nearest;
 use trl_runtime::NamedRuntime;
 
 use super::keys::Key;
-use super::layers::{Origin, Said};
+use super::layers::{Origin, SettingText};
 use super::{ConfigError, runtimes};
 
 /// A file that is not there says nothing, unless it was asked for by name.
@@ -30,7 +30,7 @@ pub(super) fn read(path: &Path, asked_for: bool) -> Result<FromFile, ConfigError
 /// What a config file says.
 #[derive(Debug, Default)]
 pub(super) struct FromFile {
-    pub(super) settings: Vec<(Key, Said)>,
+    pub(super) settings: Vec<(Key, SettingText)>,
     pub(super) runtimes: Vec<NamedRuntime>,
 }
 
@@ -38,7 +38,7 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn setting(path: &Path, name: &str, value: Value) -> Result<(Key, Said), ConfigError> {
+fn setting(path: &Path, name: &str, value: Value) -> Result<(Key, SettingText), ConfigError> {
     let known = || Key::ALL.iter().filter_map(|key| Some((*key, key.in_file()?)));
     let Some((key, in_file)) = known().find(|(_, in_file)| *in_file == name) else {
         let hint = match nearest(name, known().map(|(_, in_file)| in_file)) {
@@ -60,5 +60,5 @@ fn setting(path: &Path, name: &str, value: Value) -> Result<(Key, Said), ConfigE
             return Err(ConfigError::Value { origin, value, expected: "a text, a number, true or false" });
         }
     };
-    Ok((key, Said { text, origin }))
+    Ok((key, SettingText { text, origin }))
 }

@@ -67,7 +67,7 @@ impl fmt::Display for Origin {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct SettingText {
     pub(crate) text: String,
     pub(crate) origin: Origin,
 }
@@ -75,7 +75,7 @@ pub(crate) struct Said {
 /// For each setting what counts, and the places, which must be known to read the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Layers {
-    said: BTreeMap<Key, Said>,
+    said: BTreeMap<Key, SettingText>,
     pub(crate) ignored: Option<Ignored>,
     pub(crate) places: Places,
     pub(crate) runtimes: Vec<NamedRuntime>,
@@ -85,12 +85,13 @@ impl Layers {
     pub(crate) fn gather(flags: &Flags, ambient: &Ambient) -> Result<Layers, ConfigError> {
         let mut said = BTreeMap::new();
         for (key, flag, text) in &flags.settings {
-            said.entry(*key).or_insert_with(|| Said { text: text.clone(), origin: Origin::Flag(flag) });
+            said.entry(*key)
+                .or_insert_with(|| SettingText { text: text.clone(), origin: Origin::Flag(flag) });
         }
         for key in Key::ALL {
             if let Some(text) = ambient.var(key.env()) {
                 let text = text.to_owned();
-                said.entry(*key).or_insert_with(|| Said { text, origin: Origin::Env(key.env()) });
+                said.entry(*key).or_insert_with(|| SettingText { text, origin: Origin::Env(key.env()) });
             }
         }
         let from_file = dot_env::read(&flags.env_file, &ambient.cwd)?;
@@ -106,7 +107,7 @@ impl Layers {
         Ok(Layers { said, ignored: from_file.ignored, places, runtimes: from_config.runtimes })
     }
 
-    pub(crate) fn get(&self, key: Key) -> Option<&Said> {
+    pub(crate) fn get(&self, key: Key) -> Option<&SettingText> {
         self.said.get(&key)
     }
 }

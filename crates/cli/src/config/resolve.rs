@@ -11,7 +11,7 @@ use trl_runtime::NamedRuntime;
 
 use super::dot_env::Ignored;
 use super::keys::Key;
-use super::layers::{Ambient, Layers, Origin, Said};
+use super::layers::{Ambient, Layers, Origin, SettingText};
 use super::places::Places;
 use super::{ConfigError, value};
 
@@ -45,6 +45,10 @@ pub(crate) struct Settings {
     pub(crate) mcp_tools: trl_mcp::Profile,
     pub(crate) mcp_structured: bool,
     pub(crate) relay: Option<BrokerConfig>,
+    #[cfg_attr(
+        not(any(test, feature = "relay-nats")),
+        expect(dead_code, reason = "`trl relay init` uses it, which this build does not have")
+    )]
     pub(crate) relay_tls: Tls,
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
@@ -185,7 +189,7 @@ fn http(layers: &Layers, ambient: &Ambient) -> Result<Option<HttpSettings>, Conf
 
 /// A certificate needs its key, and a key its certificate.
 fn tls(layers: &Layers, ambient: &Ambient) -> Result<Option<TlsFiles>, ConfigError> {
-    let path = |said: &Said| ambient.cwd.join(&said.text);
+    let path = |said: &SettingText| ambient.cwd.join(&said.text);
     match (layers.get(Key::HttpTlsCert), layers.get(Key::HttpTlsSecret)) {
         (None, None) => Ok(None),
         (Some(certificate), Some(key)) => {

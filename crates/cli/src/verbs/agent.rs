@@ -12,7 +12,7 @@ use crate::output;
 use crate::table::{Keep, Table};
 use crate::verbs::autorespond;
 
-/// Make and show agents, who can write to each other
+/// Create and show agents, which can send each other messages
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -21,7 +21,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Make an agent
+    /// Create an agent
     Create {
         /// Letters, digits, `.`, `_` and `-`; 32 at most
         name: String,
@@ -32,7 +32,7 @@ enum Action {
     /// List the agents
     #[command(visible_alias = "ls")]
     List,
-    /// Speak for this agent in this terminal from now on, or in this session of trl
+    /// Act for this agent in this terminal from now on, or in this session of trl
     Use {
         /// Its name or address
         name: String,
@@ -43,7 +43,7 @@ enum Action {
         #[arg(long)]
         primary: bool,
     },
-    /// Who speaks when this terminal names nobody
+    /// Show the current agent of this terminal
     Whoami {
         #[command(flatten)]
         who: Who,

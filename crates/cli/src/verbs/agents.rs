@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
         return Ok(0);
     }
     if list.contacts.is_empty() {
-        output::note("no contacts; `trl contacts request ADDRESS` asks somebody");
+        output::note("no contacts; `trl contacts request ADDRESS` adds one");
         return Ok(0);
     }
     let mut table = Table::new(&["WHO", "THERE", "SESSIONS", "ADDRESS"], "SESSIONS", Keep::Start);

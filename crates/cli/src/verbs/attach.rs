@@ -20,7 +20,7 @@ use crate::target;
 /// Somebody else has the session now.
 const TAKEN_OVER: u8 = 3;
 
-/// Sit down at a session
+/// Connect your terminal to a session
 ///
 /// Shows the session as it is, with what scrolled by, and follows everything that runs in it,
 /// whoever started it. Lines that you type run in its living shell, on a terminal; keys go to the
@@ -30,13 +30,13 @@ pub(crate) struct Args {
     /// The session, by name or id
     #[arg(value_name = "SESSION", default_value = target::DEFAULT)]
     session: String,
-    /// Only look
+    /// Watch without typing
     #[arg(short, long, conflicts_with = "take_over")]
     read_only: bool,
-    /// In place of whoever is attached now
+    /// Take over from the client that is attached now
     #[arg(short, long)]
     take_over: bool,
-    /// The key that detaches, and leaves the session as it is
+    /// The key that detaches; the session continues
     #[arg(long, value_name = "KEY", default_value = "^]", value_parser = parse_key)]
     detach_key: Key,
 }
@@ -115,12 +115,12 @@ impl Stay<'_> {
         streams.settle().await;
         drop(terminal);
         match left? {
-            Leave::Detached => output::note(&format!("detached from {session}; it goes on")),
+            Leave::Detached => output::note(&format!("detached from {session}; it continues")),
             Leave::Over(Detached { reason: Released::Left, .. }) => {
-                output::note(&format!("left {session}; it goes on"));
+                output::note(&format!("left {session}; it continues"));
             }
             Leave::Over(Detached { reason: Released::TakenOver, .. }) => {
-                output::note(&format!("somebody else took {session} over"));
+                output::note(&format!("another client took {session} over"));
                 return Ok(TAKEN_OVER);
             }
             Leave::Signal(status) => return Ok(status),

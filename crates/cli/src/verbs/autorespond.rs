@@ -8,7 +8,7 @@ use crate::failure::Result;
 use crate::identity::Who;
 use crate::quote;
 
-/// Answer mail that no session is there to take
+/// Answer mail automatically while no session is live
 ///
 /// The command gets the message as JSON on stdin; what it says on stdout is the answer. It is
 /// confined: it can read programs and the files it is given by name, write in a directory of

@@ -7,9 +7,9 @@ use crate::context::Context;
 use crate::failure::Result;
 use crate::{output, target};
 
-/// End a command; its session and all its state stay
+/// End a command; its session and its state stay
 ///
-/// Without --signal: INT, then TERM, then KILL, with some time between.
+/// Without --signal: INT, then TERM, then KILL, with a grace period between them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A session (what runs in it now) or a command's id

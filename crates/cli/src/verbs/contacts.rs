@@ -13,7 +13,7 @@ use crate::identity::Who;
 use crate::output;
 use crate::table::{Keep, Table};
 
-/// Show and decide who may write to an agent
+/// Show contacts and decide who may write to an agent
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -32,22 +32,22 @@ enum Action {
         /// A name or an address
         who: String,
     },
-    /// Let them write
+    /// Accept their messages
     Accept {
         /// A name or an address
         who: String,
     },
-    /// Do not let them write
+    /// Decline their request
     Decline {
         /// A name or an address
         who: String,
     },
-    /// Deliver nothing of theirs any more
+    /// Block their messages
     Block {
         /// A name or an address
         who: String,
     },
-    /// Exchange new keys, when they or you cannot read what is sent; what is on its way goes again
+    /// Exchange new keys when messages cannot be decrypted; unconfirmed messages are sent again
     Reset {
         /// A name or an address
         who: String,

@@ -8,7 +8,7 @@ use trl_mail::envelope::{self, Defaults, EncodeInput};
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 
-/// Read and write the bodies of messages, for those who debug
+/// Decode and encode message bodies, for debugging
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -17,7 +17,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// A body on stdin → what it says, as JSON
+    /// A body on stdin → its content as JSON
     Decode,
     /// JSON on stdin → the body: agent_address, from_session, to_session, in_reply_to, auto, role, text,
     /// message_id, cwd, harness_session_id, now
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<u8> {
 
 fn encode(given: &[u8]) -> Result<String> {
     let input: EncodeInput = serde_json::from_slice(given)
-        .map_err(|error| Failure::usage(format!("stdin is no description of a message: {error}")))?;
+        .map_err(|error| Failure::usage(format!("stdin does not describe a message: {error}")))?;
     let mut random = [0; 9];
     getrandom::fill(&mut random).map_err(|error| Failure::system("getting random bytes", error))?;
     let cwd = std::env::current_dir().map(|dir| dir.to_string_lossy().into_owned()).unwrap_or_default();

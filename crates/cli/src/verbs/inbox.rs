@@ -14,24 +14,24 @@ use crate::{human, letter, output};
 /// What is on its way when we ask, held for us or just sent, arrives within this.
 const MOMENT_S: f64 = 0.3;
 
-/// Read mail; what is shown counts as read
+/// Read mail; the messages shown are marked as read
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     who: Who,
-    /// Look without taking
+    /// Do not mark messages as read
     #[arg(long)]
     peek: bool,
     /// Wait this long for the first message
     #[arg(long, value_name = "SECONDS")]
     wait: Option<f64>,
-    /// At most so many messages
+    /// Most messages to show
     #[arg(long, value_name = "COUNT")]
     limit: Option<usize>,
-    /// Show instead what waits for a session that is not there
+    /// Show messages that wait for a session that is not live
     #[arg(long, conflicts_with_all = ["peek", "wait", "limit"])]
     held: bool,
-    /// Show instead what could not be read, or not be answered automatically
+    /// Show messages that could not be decrypted or answered automatically
     #[arg(long, conflicts_with_all = ["peek", "wait", "limit", "held"])]
     dead_letters: bool,
 }

@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// All of them
     #[arg(long, conflicts_with = "sessions")]
     all: bool,
-    /// At once: no TERM and no time to end by themselves
+    /// Kill immediately, without TERM and a grace period
     #[arg(short, long)]
     force: bool,
 }

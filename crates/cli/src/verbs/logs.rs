@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Only its stderr, on our stdout
     #[arg(long)]
     stderr: bool,
-    /// Go on until the command ends
+    /// Continue until the command ends
     #[arg(short, long)]
     follow: bool,
     /// Begin at this byte of each stream

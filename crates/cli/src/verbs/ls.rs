@@ -14,7 +14,7 @@ use crate::table::{Keep, Table};
 #[derive(Debug, clap::Args)]
 #[command(visible_alias = "list")]
 pub(crate) struct Args {
-    /// Only the ids, one a line
+    /// Only the ids, one per line
     #[arg(short, long)]
     quiet: bool,
 }

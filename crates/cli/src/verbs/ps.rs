@@ -9,16 +9,16 @@ use crate::human;
 use crate::output::{self, Output};
 use crate::table::{Keep, Table};
 
-/// List the commands that run, in all sessions or in one
+/// List running commands, of all sessions or of one
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only of this session
     #[arg(value_name = "SESSION")]
     session: Option<String>,
-    /// The finished ones too, as long as their output is kept
+    /// Also finished commands whose output is still stored
     #[arg(short, long)]
     all: bool,
-    /// Only the ids, one a line
+    /// Only the ids, one per line
     #[arg(short, long)]
     quiet: bool,
 }

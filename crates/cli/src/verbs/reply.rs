@@ -9,15 +9,15 @@ use crate::identity::Who;
 use crate::letter;
 use crate::verbs::send;
 
-/// Answer a message of the inbox
+/// Reply to a message in the inbox
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     who: Who,
-    /// As `trl inbox` tells it
+    /// As printed by `trl inbox`
     #[arg(value_name = "MESSAGE_ID")]
     message: String,
-    /// What to say; `-` is all of stdin
+    /// The text; `-` reads stdin
     #[arg(value_name = "TEXT|-")]
     text: String,
 }

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
 
-/// Replace the running daemon by one of this binary; sessions and their commands go on
+/// Replace the running daemon with this binary; sessions and their commands continue
 ///
 /// The new daemon takes its settings from the environment and the config file, as one
 /// that is started on demand does.

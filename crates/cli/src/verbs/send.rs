@@ -27,25 +27,25 @@ pub(crate) struct Args {
     /// An agent's name or address; NAME/LABEL names one of its sessions
     #[arg(value_name = "TO")]
     to: String,
-    /// What to say; `-` is all of stdin
+    /// The text; `-` reads stdin
     #[arg(value_name = "TEXT|-")]
     text: String,
     /// To this session of the agent only
     #[arg(long, value_name = "LABEL")]
     to_session: Option<String>,
-    /// Wait so long for the reply and print it; without one, exit with 124. Without a number: 60
+    /// Wait this long for the reply and print it; exit with 124 on timeout. Without a number: 60
     #[arg(long, value_name = "SECONDS", visible_alias = "timeout", overrides_with = "wait")]
     wait: Option<f64>,
     /// The message that this answers; `trl reply` also sends it to where that came from
     #[arg(long, value_name = "MESSAGE_ID")]
     in_reply_to: Option<String>,
-    /// Who speaks: `user` for a person, `agent` (the default) for a program
+    /// Who sends it: `user` for a person, `agent` (the default) for a program
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
-    /// It fails if nobody has read it by then; a week unless said otherwise
+    /// The message fails if it is not read in this time; default: a week
     #[arg(long, value_name = "SECONDS")]
     expires: Option<f64>,
-    /// An id of your own for this message: the same one again sends nothing twice
+    /// An id for this message; a second send with the same id sends nothing
     #[arg(long, value_name = "ID")]
     send_id: Option<String>,
 }
@@ -79,9 +79,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     };
     let Some(wait) = args.wait else { return told(&sent, context) };
     let id = sent.message_id;
-    let heard = hear(&args.who, &client, speaks, &id, wait).await.map_err(|error| {
-        error.hint(format!("{id} was sent all the same: `trl sent {id}` tells what became of it"))
-    })?;
+    let heard = hear(&args.who, &client, speaks, &id, wait)
+        .await
+        .map_err(|error| error.hint(format!("{id} was sent: `trl sent {id}` shows its state")))?;
     show(&heard, context)
 }
 

@@ -17,7 +17,7 @@ const CHUNK: usize = 1024 * 1024;
 /// Write to the stdin of a running command
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A command's id, as `trl run --detach` and `trl info` tell it
+    /// A command's id, as printed by `trl run --detach` and `trl info`
     #[arg(value_name = "COMMAND_ID")]
     exec: String,
     /// What to write; `-` is all of stdin, as it is

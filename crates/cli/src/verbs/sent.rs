@@ -9,12 +9,12 @@ use crate::human;
 use crate::identity::Who;
 use crate::table::{Keep, Table};
 
-/// Show what became of a message that was sent
+/// Show the state of a sent message
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     who: Who,
-    /// As `trl send` told it
+    /// As printed by `trl send`
     #[arg(value_name = "MESSAGE_ID")]
     message: String,
 }
@@ -55,7 +55,7 @@ fn word(state: State) -> &'static str {
 
 pub(crate) fn why(reason: FailReason) -> &'static str {
     match reason {
-        FailReason::UnknownRecipient => "nobody has this address",
+        FailReason::UnknownRecipient => "no agent has this address",
         FailReason::NotContact => "you are no contact of theirs; `trl contacts request` asks",
         FailReason::Blocked => "they block you",
         FailReason::MailboxFull => "their mailbox is full",

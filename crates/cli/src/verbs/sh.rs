@@ -25,23 +25,23 @@ use crate::{human, target};
 
 const HISTORY_LINES: usize = 5000;
 
-/// Open a prompt into a session
+/// Open a prompt in a session
 ///
 /// Each line runs in the session's living shell; Ctrl-C ends a running command, Ctrl-D or
 /// `exit` leaves the prompt and keeps the session. Commands have no deadline here, and an
 /// empty stdin: `trl run -i` is for those that ask questions.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The session, by name or id; a name that is not there yet is made
+    /// The session, by name or id; a new name creates a session
     #[arg(short, long, value_name = "NAME", default_value = target::DEFAULT)]
     session: String,
-    /// The shell of a session that is made now
+    /// Shell of a new session
     #[arg(long)]
     shell: Option<String>,
 }
 
 /// Where the prompt is: what it shows and what it exits with.
-struct Place {
+struct PromptState {
     label: String,
     session: SessionId,
     cwd: String,
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<u8> {
     done.map(|()| place.status)
 }
 
-async fn enter(args: &Args, context: &Context) -> Result<(Arc<Client>, Place)> {
+async fn enter(args: &Args, context: &Context) -> Result<(Arc<Client>, PromptState)> {
     let client = context.client().await?;
     let making = target::Making { shell: args.shell.clone(), ..target::Making::default() };
     let session = target::find_or_create(&client, &args.session, &making).await?.id;
@@ -85,10 +85,10 @@ async fn enter(args: &Args, context: &Context) -> Result<(Arc<Client>, Place)> {
     let info =
         client.call::<methods::SessionInfo>(&SessionParams { session_id: session.to_string() }).await?;
     let label = info.name.unwrap_or_else(|| session.to_string());
-    Ok((client, Place { label, session, cwd: info.working_dir, status: 0 }))
+    Ok((client, PromptState { label, session, cwd: info.working_dir, status: 0 }))
 }
 
-async fn execute(client: &Arc<Client>, place: &mut Place, command: String) -> Result<()> {
+async fn execute(client: &Arc<Client>, place: &mut PromptState, command: String) -> Result<()> {
     let params = RunParams {
         session_id: Some(place.session.to_string()),
         command: Some(command),
@@ -105,7 +105,7 @@ async fn execute(client: &Arc<Client>, place: &mut Place, command: String) -> Re
     Ok(())
 }
 
-fn prompt(place: &Place, paint: Paint) -> String {
+fn prompt(place: &PromptState, paint: Paint) -> String {
     let cwd = human::path(&place.cwd, human::home_dir().as_deref());
     let status = match place.status {
         0 => String::new(),
@@ -139,7 +139,7 @@ impl Lines {
         matches!(self, Lines::Person { .. })
     }
 
-    fn next(&mut self, place: &Place) -> Result<Option<String>> {
+    fn next(&mut self, place: &PromptState) -> Result<Option<String>> {
         match self {
             Lines::Pipe => {
                 let mut line = String::new();
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_prompt_tells_session_directory_and_failure() {
-        let place = |status| Place {
+        let place = |status| PromptState {
             label: "build".into(),
             session: SessionId(1),
             cwd: "/nowhere/src".into(),

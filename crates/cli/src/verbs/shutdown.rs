@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::Result;
 use crate::output;
 
-/// End the daemon and, unless told otherwise, its sessions
+/// End the daemon and its sessions
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Leave the sessions running for the next daemon

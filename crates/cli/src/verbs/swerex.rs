@@ -7,7 +7,7 @@ use crate::failure::{Failure, Result};
 use crate::verbs::serve;
 use crate::{output, target};
 
-/// Answer the HTTP API of SWE-ReX, for SWE-agent and mini-swe-agent
+/// Serve the HTTP API of SWE-ReX, for SWE-agent and mini-swe-agent
 ///
 /// Programs that use SWE-ReX's remote runtime run their commands in sessions of the daemon. The sessions
 /// have the environment and the directory of this command, and end with it. docs/swerex.md tells more.

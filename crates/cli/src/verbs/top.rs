@@ -27,7 +27,7 @@ use crate::table::{self, Keep};
 /// `q` leaves, the arrows scroll. In a pipe, or with `--json`, shows them once.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Seconds between two looks
+    /// Seconds between updates
     #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0)]
     delay: f64,
 }

@@ -8,28 +8,28 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::verbs::run::{TIMED_OUT, UNKNOWN, seconds};
 
-/// Wait until a command is over, prints something, or opens a port
+/// Wait until a command ends, prints something, or opens a port
 ///
 /// Ends with the command's own status when it waits for the end; otherwise with 0 when what
 /// was waited for came, 1 if the command ended before, 124 if the time was over.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A command's id, as `trl run --detach` and `trl ps` tell it
+    /// A command's id, as printed by `trl run --detach` and `trl ps`
     #[arg(value_name = "COMMAND_ID")]
     exec: String,
-    /// Until this text is in its output, or was
+    /// Until its output contains this text, including earlier output
     #[arg(short, long, value_name = "TEXT", conflicts_with_all = ["port", "regex"])]
     log: Option<String>,
-    /// Until this expression matches in its output
+    /// Until its output matches this regular expression
     #[arg(short, long, value_name = "EXPRESSION", conflicts_with = "port")]
     regex: Option<String>,
-    /// Until this port takes connections: PORT or HOST:PORT
+    /// Until this port accepts connections: PORT or HOST:PORT
     #[arg(short, long, value_name = "PORT", value_parser = address)]
     port: Option<(Option<String>, u16)>,
     /// With --port: until this path is answered with a status below 400
     #[arg(long, value_name = "PATH", requires = "port")]
     http: Option<String>,
-    /// At most this long; without it for ever
+    /// Time limit; without it there is none
     #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<f64>,
 }

@@ -86,7 +86,7 @@ fn time_over_is_told_and_has_its_status() {
     let daemon = daemon!();
     let output = trl(&daemon, &["run", "--timeout", "200ms", "echo part; sleep 30"]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(124), "part\n"));
-    assert!(text(&output.stderr).starts_with("trl: the command was ended after "), "{output:?}");
+    assert!(text(&output.stderr).starts_with("trl: the command timed out after "), "{output:?}");
     let output = trl(&daemon, &["run", "--check", "(exit 3)"]);
     prints(&output, 3, "", "trl: the command ended with exit code 3\n");
 }

@@ -112,7 +112,7 @@ fn it_is_told_with_its_last_state_and_its_output(shell: Shell) {
         assert_eq!(answer.output("stdout").len(), 200_000);
         assert_eq!(answer.data()["exit_code"], 0);
         assert_eq!(session.output_of(&running, "stdout"), b"begun\n");
-        for (exec, word) in [(&running, "nobody saw"), (&never, "did not run")] {
+        for (exec, word) in [(&running, "is unknown"), (&never, "did not run")] {
             let told = session.exec_info(exec);
             assert_eq!((&told["state"], &told["exit_code"]), (&json!("finished"), &json!(null)));
             assert!(told["notes"].to_string().contains(word), "{told}");

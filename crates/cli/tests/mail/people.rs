@@ -140,7 +140,7 @@ fn a_daemon_that_nobody_needs_ends_if_it_was_asked_to() {
     }
     drop(alice);
     assert!(daemon.wait_end().success());
-    assert!(daemon.log().contains("nobody has needed this daemon"), "{}", daemon.log());
+    assert!(daemon.log().contains("this daemon is idle"), "{}", daemon.log());
 }
 
 #[test]

@@ -377,9 +377,11 @@ fn the_relay_is_prepared_once_and_checked_from_both_sides() {
     let key = team.keys().join(format!("{}.nk", made["address"].as_str().unwrap()));
     std::fs::copy(&file, &key).unwrap();
     let (findings, wrong) = check(&careless);
-    for expected in
-        ["whoever has no key is refused", "a forged sender is refused", "another's mailbox cannot be read"]
-    {
+    for expected in [
+        "a connection without a key is refused",
+        "a forged sender is refused",
+        "another's mailbox cannot be read",
+    ] {
         assert!(wrong.iter().any(|what| what == expected), "{expected}: {findings:#?}");
     }
 }

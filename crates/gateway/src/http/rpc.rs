@@ -46,7 +46,7 @@ pub(crate) async fn take(
 
 fn only_as_events(method: &str) -> Fault {
     Fault::invalid(format!(
-        "{method} tells events until the client leaves; ask with `Accept: text/event-stream`, or over /v1/ws"
+        "{method} sends events until the client disconnects; use it with `Accept: text/event-stream`, or over /v1/ws"
     ))
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn undisturbed<E: EventSink + 'static>(
         let _client = client;
         work.await.unwrap_or_else(|error| {
             tracing::error!(%error, "a request failed");
-            Err(Fault::new(Code::InternalError, "the request failed; the daemon's log tells more"))
+            Err(Fault::new(Code::InternalError, "the request failed; see the daemon's log"))
         })
     }
 }

@@ -39,13 +39,13 @@ pub(crate) async fn take(front: Front, call: Call) -> Response {
     let work = rpc::undisturbed(&front, call, events);
     tokio::spawn(async move {
         tokio::select! {
-            result = work => drop(to.send(Said::Response(id, Box::new(result))).await),
+            result = work => drop(to.send(SseItem::Response(id, Box::new(result))).await),
             () = to.closed() => {}
         }
     });
     let first = match said.recv().await {
-        Some(Said::Response(id, result)) if result.is_err() => return answer::response(&id, &result),
-        first => first.map(Said::into_bytes),
+        Some(SseItem::Response(id, result)) if result.is_err() => return answer::response(&id, &result),
+        first => first.map(SseItem::into_bytes),
     };
     let mut heartbeat = interval(HEARTBEAT);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -53,29 +53,31 @@ pub(crate) async fn take(front: Front, call: Call) -> Response {
     answer::of(StatusCode::OK, "text/event-stream", Body::new(Stream { first, said, heartbeat }))
 }
 
-enum Said {
+enum SseItem {
     Event(Bytes),
     Response(String, Box<Result<Reply, Fault>>),
 }
 
-impl Said {
+impl SseItem {
     fn into_bytes(self) -> Bytes {
         match self {
-            Said::Event(bytes) => bytes,
-            Said::Response(id, result) => framed("response", |out| written::put_response(out, &id, &result)),
+            SseItem::Event(bytes) => bytes,
+            SseItem::Response(id, result) => {
+                framed("response", |out| written::put_response(out, &id, &result))
+            }
         }
     }
 }
 
 struct Events {
     id: String,
-    to: mpsc::Sender<Said>,
+    to: mpsc::Sender<SseItem>,
 }
 
 impl EventSink for Events {
     async fn send(&mut self, event: Event<'_>) -> Result<(), Gone> {
         let bytes = framed(event.name(), |out| written::put_event(out, &self.id, &event));
-        self.to.send(Said::Event(bytes)).await.map_err(|_| Gone)
+        self.to.send(SseItem::Event(bytes)).await.map_err(|_| Gone)
     }
 }
 
@@ -90,7 +92,7 @@ fn framed(name: &str, line: impl FnOnce(&mut Vec<u8>)) -> Bytes {
 /// The body: what is said, as it comes.
 struct Stream {
     first: Option<Bytes>,
-    said: mpsc::Receiver<Said>,
+    said: mpsc::Receiver<SseItem>,
     heartbeat: Interval,
 }
 

@@ -10,7 +10,7 @@ pub(super) fn of(path: &str, error: &io::Error) -> Fault {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     let (code, what) = match errno {
         Some(Errno::NOENT) => (Code::FileNotFound, "does not exist"),
-        Some(Errno::NOTDIR) => (Code::FileNotFound, "leads through something that is no directory"),
+        Some(Errno::NOTDIR) => (Code::FileNotFound, "leads through something that is not a directory"),
         Some(Errno::EXIST) => (Code::FileExists, "exists already"),
         Some(Errno::NOTEMPTY) => (Code::FileExists, "is a directory that is not empty"),
         Some(Errno::ACCESS | Errno::PERM) => (Code::FileDenied, "is not accessible to this session"),

@@ -29,7 +29,7 @@ pub(super) struct Located {
 /// The path as the system is to see it, relative to the session's directory.
 pub(super) fn absolute(dir: &str, path: &str) -> Result<PathBuf, Fault> {
     if path.is_empty() {
-        return Err(fault::new(Code::InvalidParams, path, "is no path"));
+        return Err(fault::new(Code::InvalidParams, path, "is not a path"));
     }
     if path.contains('\0') {
         return Err(fault::new(Code::InvalidParams, path, "has a NUL byte"));

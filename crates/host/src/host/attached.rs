@@ -32,7 +32,7 @@ impl Host {
         let Attachment { writer, take_over, size } = attachment;
         if writer && self.subscribers.has_writer() {
             if !take_over {
-                let message = "somebody is attached to this session; take over, or attach read-only";
+                let message = "another client is attached to this session; take over, or attach read-only";
                 return Err(Fault::new(Code::SessionBusy, message));
             }
             self.subscribers.release_writer(Released::TakenOver);

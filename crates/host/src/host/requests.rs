@@ -88,8 +88,8 @@ impl Host {
 
     fn unknown(&self, number: u64) -> Fault {
         let id = ExecId { session: self.spec.session_id, number };
-        let why = if self.commands.was_known(number) { "is no longer kept" } else { "does not exist" };
-        Fault::new(Code::ExecNotFound, format!("the command {id} {why}; exec.list tells which are there"))
+        let why = if self.commands.was_known(number) { "is no longer stored" } else { "does not exist" };
+        Fault::new(Code::ExecNotFound, format!("the command {id} {why}; exec.list lists the commands"))
     }
 
     fn list(&mut self, req: u64) -> FromHost {

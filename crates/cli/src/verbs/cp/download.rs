@@ -38,7 +38,7 @@ pub(super) async fn copy(
         (target, name.to_owned())
     } else {
         let name = target.file_name().and_then(|name| name.to_str());
-        let name = name.ok_or_else(|| Failure::usage(format!("{to:?} is no name of a file")))?;
+        let name = name.ok_or_else(|| Failure::usage(format!("{to:?} is not the name of a file")))?;
         (target.parent().unwrap_or(Path::new("")), name.to_owned())
     };
     let failed = |error| Failure::system(to, error);
@@ -78,7 +78,7 @@ async fn directory(there: &There<'_>, from: &str, into: LocalDir, progress: &mut
                 FileKind::Directory => left.push((entry.path.clone(), dir.enter(&name).map_err(failed)?)),
                 FileKind::File => file(there, &entry, &entry.path, &dir, &name, progress).await?,
                 FileKind::Symlink | FileKind::Other => {
-                    output::note_to_person(&format!("{} is left out: it is no file", entry.path));
+                    output::note_to_person(&format!("{} is left out: it is not a file", entry.path));
                 }
             }
         }

@@ -45,7 +45,7 @@ impl LocalDir {
             | OFlags::CLOEXEC;
         let file = File::from(openat(&self.0, single(name)?, flags, Mode::from_raw_mode(mode | 0o200))?);
         if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
         Ok(file)
     }
@@ -59,7 +59,10 @@ impl LocalDir {
 fn single(name: &str) -> io::Result<&OsStr> {
     let fine = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']);
     fine.then(|| OsStr::new(name)).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::InvalidInput, format!("{name:?} is no name of a file in a directory"))
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{name:?} is not the name of a file in a directory"),
+        )
     })
 }
 

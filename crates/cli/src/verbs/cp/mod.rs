@@ -20,7 +20,7 @@ const PART: u64 = 4 * 1024 * 1024;
 /// Copy files between here and a session
 ///
 /// One of SOURCE and TARGET is `SESSION:PATH`, as the session sees it; a relative PATH is relative to the
-/// session's directory. A copy that was interrupted goes on where it stopped if the same command is given
+/// session's directory. An interrupted copy continues where it stopped if the same command is given
 /// again. Symbolic links in directories are left out.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

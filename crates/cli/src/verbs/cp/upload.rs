@@ -49,7 +49,7 @@ async fn directory(there: &There<'_>, from: &Path, to: &str, progress: &mut Prog
             let entry = entry.map_err(failed)?;
             let Ok(name) = entry.file_name().into_string() else {
                 return Err(Failure::usage(format!(
-                    "{} has a name that is no UTF-8",
+                    "{} has a name that is not UTF-8",
                     entry.path().display()
                 )));
             };

@@ -19,9 +19,9 @@ use crate::context::{self, Context};
 use crate::failure::Result;
 use crate::output::{Output, Paint};
 
-/// Look for what may be wrong, and tell the remedy
+/// Check the installation and suggest remedies
 ///
-/// The exit status is 1 if something fails; a warning is no failure.
+/// The exit status is 1 if a check fails; warnings do not count.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

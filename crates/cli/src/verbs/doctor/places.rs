@@ -33,7 +33,7 @@ fn directory(name: &'static str, dir: &Path) -> Check {
     };
     let mode = meta.mode() & 0o777;
     if !meta.is_dir() {
-        Check::fail(name, format!("{shown} is no directory"), "The daemon cannot start.", "Move it away.")
+        Check::fail(name, format!("{shown} is not a directory"), "The daemon cannot start.", "Move it away.")
     } else if meta.uid() != rustix::process::geteuid().as_raw() {
         let found = format!("{shown} belongs to user {}", meta.uid());
         Check::fail(name, found, "Somebody else could read or replace what is in it.", elsewhere)
@@ -98,7 +98,7 @@ fn socket(path: &Path) -> Check {
         Err(_) => Check::ok(NAME, format!("{shown} (not there yet)")),
         Ok(meta) if !meta.file_type().is_socket() => Check::fail(
             NAME,
-            format!("{shown} is no socket"),
+            format!("{shown} is not a socket"),
             "A daemon does not replace what it did not make.",
             "Move it away, or choose another with TRL_SOCKET_PATH.",
         ),

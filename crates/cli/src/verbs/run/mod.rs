@@ -40,27 +40,27 @@ const NEVER_RAN: u8 = 130;
 ///
 /// Variables, functions and the working directory carry over to the next command of the
 /// same session. A session with a name is made on first use, in the current directory and
-/// with the current environment. The exit status is the command's; 124 if it ran out of
-/// time, 125 if nobody saw how it ended.
+/// with the current environment. The exit status is the command's; 124 on timeout,
+/// 125 if it is unknown.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The session, by name or id; a name that is not there yet is made
+    /// The session, by name or id; a new name creates a session
     #[arg(short, long, value_name = "NAME", default_value = target::DEFAULT)]
     session: String,
-    /// In a session of its own that is ended afterwards
+    /// Use a new session, which is ended afterwards
     #[arg(long, conflicts_with_all = ["session", "detach"])]
     new: bool,
-    /// The shell of a session that is made now: bash, zsh, sh or dash, or the path of one
+    /// Shell of a new session: bash, zsh, sh or dash, or a path
     #[arg(long)]
     shell: Option<String>,
-    /// Where a session that is made now runs: a runtime's name, `container:IMAGE`, `ssh:HOST`, `label:NAME` or `any`;
+    /// Where a new session runs: a runtime's name, `container:IMAGE`, `ssh:HOST`, `label:NAME` or `any`;
     /// without -s it is one for that runtime
     #[arg(long, value_name = "RUNTIME")]
     on: Option<String>,
-    /// What a session that is made now is kept from: `none`, `workspace`, `strict`, or JSON with details
+    /// Isolation of a new session: `none`, `workspace`, `strict`, or JSON with details
     #[arg(long, value_name = "PROFILE", value_parser = isolation)]
     isolation: Option<Isolation>,
-    /// Bound everything that a session that is made now starts: `memory=512M`, `pids=200`, `cpu=1.5`,
+    /// Limits of a new session, for all its processes together: `memory=512M`, `pids=200`, `cpu=1.5`,
     /// `open_files`, `file_size`, `cpu_time_s`, `disk`; may be given more than once
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limit)]
     limits: Vec<(String, serde_json::Value)>,
@@ -76,25 +76,25 @@ pub(crate) struct Args {
     /// How long to wait for a session that is busy [default: as long as it takes]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     wait: Option<f64>,
-    /// Fail at once if the session is busy
+    /// Fail immediately if the session is busy
     #[arg(long, conflicts_with = "wait")]
     no_wait: bool,
     /// Report an exit code other than 0 as an error
     #[arg(long)]
     check: bool,
-    /// Start it beside the session's shell, print its id, and leave it running
+    /// Start it in the background, print its id, and leave it running
     #[arg(short, long, visible_alias = "background")]
     detach: bool,
     /// Print every event as a line of JSON, then the result
     #[arg(long, conflicts_with_all = ["json", "detach"])]
     json_stream: bool,
-    /// Pass stdin on even if it is a terminal; a pipe or file is passed on anyway
+    /// Forward stdin even if it is a terminal; a pipe or file is always forwarded
     #[arg(short = 'i', long, conflicts_with_all = ["no_stdin", "detach"])]
     stdin: bool,
-    /// Leave stdin alone: the command sees an empty one
+    /// Do not forward stdin: the command gets an empty one
     #[arg(short = 'n', long)]
     no_stdin: bool,
-    /// With --json: how much of each stream to hold, head and tail
+    /// With --json: how much of each stream to keep, head and tail
     #[arg(long, value_name = "BYTES", value_parser = size)]
     max_output: Option<u64>,
     /// Shell text, or a program and its arguments
@@ -131,7 +131,7 @@ fn limit(text: &str) -> std::result::Result<(String, serde_json::Value), String>
 fn variable(text: &str) -> std::result::Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if is_env_name(name) => Ok((name.to_owned(), value.to_owned())),
-        Some((name, _)) => Err(format!("{name:?} is no name of a variable")),
+        Some((name, _)) => Err(format!("{name:?} is not the name of a variable")),
         None => Err("NAME=VALUE is expected".to_owned()),
     }
 }
@@ -241,8 +241,8 @@ pub(crate) fn tell(outcome: &Outcome) {
     }
     if outcome.timed_out {
         let took = human::duration(outcome.duration_us as f64 / 1e6);
-        output::note(&format!("the command was ended after {took}: it ran out of time"));
-        output::aside("--timeout gives it more; 0 is no limit");
+        output::note(&format!("the command timed out after {took}"));
+        output::hint("--timeout gives it more time; 0 is no limit");
     }
     if let (None, Some(signal)) = (outcome.exit_code, &outcome.signal) {
         output::note(&format!("the command was ended by {signal}"));
@@ -266,13 +266,13 @@ pub(crate) fn status(outcome: &Outcome) -> u8 {
 fn check(args: &Args, outcome: &Outcome, reply: &impl serde::Serialize) -> Result<()> {
     let (code, message) = match outcome {
         _ if !args.check => return Ok(()),
-        Outcome { timed_out: true, .. } => (Code::CommandTimeout, "the command ran out of time".to_owned()),
+        Outcome { timed_out: true, .. } => (Code::CommandTimeout, "the command timed out".to_owned()),
         Outcome { exit_code: Some(0), .. } => return Ok(()),
         Outcome { exit_code: Some(code), .. } => {
             (Code::CommandFailed, format!("the command ended with exit code {code}"))
         }
         Outcome { exit_code: None, .. } => {
-            (Code::CommandFailed, "nobody saw how the command ended".to_owned())
+            (Code::CommandFailed, "the exit status of the command is unknown".to_owned())
         }
     };
     let details = serde_json::to_value(reply).unwrap_or_default();
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         for (line, expected) in [
-            (&["--env", "1X=2", "true"][..], "no name of a variable"),
+            (&["--env", "1X=2", "true"][..], "not the name of a variable"),
             (&["--env", "X", "true"], "NAME=VALUE"),
             (&["--timeout", "soon", "true"], "seconds are expected"),
             (&["--new", "-s", "x", "true"], "cannot be used with"),

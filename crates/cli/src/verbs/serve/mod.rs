@@ -34,61 +34,61 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// sessions unless told to keep them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Speak the line protocol on stdin and stdout
+    /// Serve the line protocol on stdin and stdout
     #[arg(long)]
     stdin: bool,
-    /// Speak HTTP at this address, for whoever has the token in TRL_AUTH_TOKEN [env: TRL_HTTP]
+    /// Serve HTTP at this address, with the token in TRL_AUTH_TOKEN [env: TRL_HTTP]
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
-    /// More tokens for HTTP, one a line: NAME SCOPE TOKEN; the file's mode is 0600 [env: TRL_TOKENS_FILE]
+    /// More tokens for HTTP, one per line: NAME SCOPE TOKEN; the file's mode must be 0600 [env: TRL_TOKENS_FILE]
     #[arg(long, value_name = "FILE")]
     tokens: Option<String>,
-    /// Names that HTTP answers to beside addresses and localhost [env: TRL_HTTP_HOSTS]
+    /// Host names that HTTP accepts in addition to addresses and localhost [env: TRL_HTTP_HOSTS]
     #[arg(long, value_name = "NAMES")]
     http_hosts: Option<String>,
     /// Origins whose web pages may use HTTP [env: TRL_HTTP_ORIGINS]
     #[arg(long, value_name = "ORIGINS")]
     http_origins: Option<String>,
-    /// Serve HTTP with TLS, under this certificate (PEM) [env: TRL_HTTP_TLS_CERT]
+    /// Serve HTTP over TLS with this certificate (PEM) [env: TRL_HTTP_TLS_CERT]
     #[arg(long, value_name = "FILE")]
     http_tls_cert: Option<String>,
     /// The key of that certificate (PEM) [env: TRL_HTTP_TLS_KEY]
     #[arg(long, value_name = "FILE")]
     http_tls_key: Option<String>,
-    /// Sessions that may live at once [env: TRL_MAX_SESSIONS] [default: 64]
+    /// Most sessions at a time [env: TRL_MAX_SESSIONS] [default: 64]
     #[arg(long, value_name = "COUNT")]
     max_sessions: Option<String>,
-    /// Clients that may be connected at once, over the socket and as many over HTTP
+    /// Most connections at a time over the socket, and as many over HTTP
     /// [env: TRL_MAX_CONNECTIONS] [default: 1024]
     #[arg(long, value_name = "COUNT")]
     max_connections: Option<String>,
-    /// Deadline of commands that name none; 0 is none [env: TRL_DEFAULT_TIMEOUT_S] [default: 60]
+    /// Default deadline of commands; 0 is none [env: TRL_DEFAULT_TIMEOUT_S] [default: 60]
     #[arg(long, value_name = "SECONDS")]
     default_timeout: Option<String>,
-    /// How much of each stream a reply holds [env: TRL_MAX_OUTPUT_BYTES] [default: 1M]
+    /// Most output of each stream in a reply [env: TRL_MAX_OUTPUT_BYTES] [default: 1M]
     #[arg(long, value_name = "BYTES")]
     max_output_bytes: Option<String>,
-    /// How much of each stream of a command is kept on disk [env: TRL_JOURNAL_BYTES] [default: 64M]
+    /// Most output of each stream of a command on disk [env: TRL_JOURNAL_BYTES] [default: 64M]
     #[arg(long, value_name = "BYTES")]
     journal_bytes: Option<String>,
-    /// End sessions without a command for this long; 0 is never [env: TRL_MAX_IDLE_SEC] [default: 3600]
+    /// Idle timeout of sessions; 0 is never [env: TRL_MAX_IDLE_SEC] [default: 3600]
     #[arg(long, value_name = "SECONDS")]
     max_idle: Option<String>,
-    /// End sessions older than this; 0 is never [env: TRL_SESSION_TTL_SEC] [default: 86400]
+    /// Maximum age of sessions; 0 is never [env: TRL_SESSION_TTL_SEC] [default: 86400]
     #[arg(long, value_name = "SECONDS")]
     session_ttl: Option<String>,
-    /// No new session while less memory than this is free; 0 is never [env: TRL_MIN_FREE_MEMORY] [default: 32M]
+    /// Free memory below which no session is created; 0 switches this off [env: TRL_MIN_FREE_MEMORY] [default: 32M]
     #[arg(long, value_name = "BYTES")]
     min_free_memory: Option<String>,
-    /// End when for this long there was no session, no client and no live agent; 0 is never
+    /// End after this time without a session, a client and a live agent; 0 is never
     /// [env: TRL_EXIT_IDLE_SEC] [default: 0]
     #[arg(long, value_name = "SECONDS")]
     exit_idle: Option<String>,
-    /// What sessions are kept from unless they say otherwise: `none`, `workspace`, `strict`
+    /// Default isolation of sessions: `none`, `workspace`, `strict`
     /// [env: TRL_ISOLATION] [default: none]
     #[arg(long, value_name = "PROFILE")]
     isolation: Option<String>,
-    /// Leave the sessions to the next daemon when this one is told to end [env: TRL_KEEP_SESSIONS]
+    /// Keep sessions running for the next daemon when this one ends [env: TRL_KEEP_SESSIONS]
     #[arg(long)]
     keep_sessions: bool,
     /// Broker that carries mail between machines [env: TRL_RELAY]
@@ -97,7 +97,7 @@ pub(crate) struct Args {
     /// Key file, or directory of key files, for the broker [env: TRL_RELAY_CREDENTIALS]
     #[arg(long, value_name = "PATH")]
     relay_credentials: Option<String>,
-    /// What is logged, as a `tracing` filter [env: TRL_LOG] [default: info]
+    /// Log filter in `tracing` syntax [env: TRL_LOG] [default: info]
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
     /// `human` or `json` [env: TRL_LOG_FORMAT] [default: human]

@@ -23,7 +23,7 @@ pub(crate) async fn told_to_end() {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        tracing::warn!("told twice: ending at once; what is left is for the next daemon");
+        tracing::warn!("a second signal: ending immediately; what is left is for the next daemon");
         std::process::exit(1);
     });
 }

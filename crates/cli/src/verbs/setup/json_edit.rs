@@ -88,7 +88,7 @@ fn root(text: &str) -> Result<(usize, usize), Unreadable> {
     if scan.at == text.len() && is_object {
         Ok((start, end))
     } else {
-        Err(Unreadable("it is no JSON object"))
+        Err(Unreadable("it is not a JSON object"))
     }
 }
 
@@ -106,7 +106,7 @@ fn members(text: &str, (from, to): (usize, usize)) -> Result<Vec<Member>, Unread
         let start = scan.at;
         scan.string()?;
         let key =
-            serde_json::from_str(&text[start..scan.at]).map_err(|_| Unreadable("a key is no string"))?;
+            serde_json::from_str(&text[start..scan.at]).map_err(|_| Unreadable("a key is not a string"))?;
         scan.skip_blank();
         if !scan.take(b':') {
             return Err(Unreadable("a colon is missing"));

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
 
-/// Plug trl into a program for agents, or take it out again
+/// Add trl to the configuration of an agent program, or remove it
 ///
 /// Shows the change, then makes it; at a terminal it asks first. Other settings stay as they are.
 #[derive(Debug, clap::Args)]
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     /// The program to set up
     #[arg(value_enum)]
     harness: Harness,
-    /// Take trl out again
+    /// Remove trl from the configuration
     #[arg(long)]
     remove: bool,
     /// Only show the change
@@ -198,7 +198,7 @@ fn our_command() -> Result<String> {
     if same {
         return Ok("trl".to_owned());
     }
-    us.into_os_string().into_string().map_err(|_| Failure::usage("the path of this program is no UTF-8"))
+    us.into_os_string().into_string().map_err(|_| Failure::usage("the path of this program is not UTF-8"))
 }
 
 /// Only what differs: the files are short, and their beginnings and ends are the same.

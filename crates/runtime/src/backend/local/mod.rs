@@ -122,7 +122,7 @@ impl Local {
         } else {
             match path.metadata() {
                 Ok(meta) if meta.is_dir() => return Ok(asked.to_owned()),
-                Ok(_) => "is no directory".to_owned(),
+                Ok(_) => "is not a directory".to_owned(),
                 Err(error) => error.to_string(),
             }
         };
@@ -268,5 +268,5 @@ impl Backend for Local {
 fn as_text(path: &Path) -> Result<String, Fault> {
     path.to_str()
         .map(str::to_owned)
-        .ok_or_else(|| Fault::internal(format!("the path {} is no UTF-8", path.display())))
+        .ok_or_else(|| Fault::internal(format!("the path {} is not UTF-8", path.display())))
 }

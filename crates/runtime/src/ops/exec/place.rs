@@ -14,18 +14,18 @@ use crate::ops::session::{create, destroy};
 use crate::runtime::Inner;
 use crate::session::Session;
 
-pub(super) struct Place {
+pub(super) struct CommandSession {
     pub(super) session: Arc<Session>,
     is_temporary: bool,
 }
 
-impl Place {
-    pub(super) async fn of(runtime: &Arc<Inner>, params: &RunParams) -> Result<Place, Fault> {
+impl CommandSession {
+    pub(super) async fn of(runtime: &Arc<Inner>, params: &RunParams) -> Result<CommandSession, Fault> {
         // A request without a command is refused before anything is looked up or created for it.
         spec::command(params.command.clone(), params.argv.clone())?;
         Ok(match &params.session_id {
-            Some(named) => Place { session: runtime.living(named).await?, is_temporary: false },
-            None => Place { session: create::temporary(runtime).await?, is_temporary: true },
+            Some(named) => CommandSession { session: runtime.living(named).await?, is_temporary: false },
+            None => CommandSession { session: create::temporary(runtime).await?, is_temporary: true },
         })
     }
 

@@ -11,7 +11,7 @@ use trl_protocol::exec::{Encoding, Outcome, RunParams, RunReply, Stream};
 use trl_protocol::wire::{FromHost, Mode, ToHost};
 use trl_protocol::{Code, ExecId, Fault};
 
-use super::place::Place;
+use super::place::CommandSession;
 use super::{soft, spec};
 use crate::caller::Caller;
 use crate::link::Answer;
@@ -25,7 +25,7 @@ pub(crate) async fn perform(
     params: RunParams,
     caller: &Caller,
 ) -> Result<RunReply, Fault> {
-    let place = Place::of(runtime, &params).await?;
+    let place = CommandSession::of(runtime, &params).await?;
     let ran = in_session(runtime, &place.session, params, caller).await;
     // A command that continues keeps its session.
     if !caller.is_gone() && !ran.as_ref().is_ok_and(|reply| reply.still_running) {
@@ -97,7 +97,7 @@ pub(super) fn failure(outcome: &Outcome) -> Option<Fault> {
         return Some(Fault::new(
             Code::CommandTimeout,
             format!(
-                "the command ran out of time after {ran:.1} s; a larger timeout_s gives it more, 0 all it needs"
+                "the command timed out after {ran:.1} s; a larger timeout_s gives it more time, 0 is no limit"
             ),
         ));
     }
@@ -106,7 +106,7 @@ pub(super) fn failure(outcome: &Outcome) -> Option<Fault> {
         (Some(code), None) => format!("exited with {code}"),
         (Some(code), Some(signal)) => format!("exited with {code}, ended by {signal}"),
         (None, Some(signal)) => format!("was ended by {signal}"),
-        (None, None) => "ended, and nobody saw how".to_owned(),
+        (None, None) => "ended with an unknown status".to_owned(),
     };
     Some(Fault::new(Code::CommandFailed, format!("the command {how}; its result is in details")))
 }
@@ -117,5 +117,5 @@ pub(super) fn details(reply: &impl serde::Serialize) -> serde_json::Value {
 
 /// Said to a client that is gone, so for nobody's eyes but the log's.
 pub(crate) fn nobody_waits() -> Fault {
-    Fault::internal("the client is gone; the command goes on")
+    Fault::internal("the client is gone; the command continues")
 }

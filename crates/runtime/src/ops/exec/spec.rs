@@ -112,7 +112,7 @@ pub(crate) fn decoded(field: &str, data: String, encoding: Encoding) -> Result<V
     let data = match encoding {
         Encoding::Utf8 => data.into_bytes(),
         Encoding::Base64 => STANDARD.decode(&data).map_err(|error| {
-            Fault::invalid(format!("param `{field}` is no base64: {error}"))
+            Fault::invalid(format!("param `{field}` is not base64: {error}"))
                 .with_details(serde_json::json!({ "field": field }))
         })?,
     };

@@ -7,13 +7,13 @@ use trl_protocol::Fault;
 use trl_protocol::exec::{ExecState, RunParams, Started};
 use trl_protocol::wire::{FromHost, Mode, ToHost};
 
-use super::place::Place;
+use super::place::CommandSession;
 use super::spec;
 use crate::runtime::Inner;
 use crate::session::{Session, unexpected};
 
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: RunParams) -> Result<Started, Fault> {
-    let place = Place::of(runtime, &params).await?;
+    let place = CommandSession::of(runtime, &params).await?;
     let started = in_session(runtime, &place.session, params).await;
     // The command keeps its session.
     if started.is_err() {

@@ -8,7 +8,7 @@ use trl_protocol::Fault;
 use trl_protocol::exec::{RunParams, StreamReply};
 use trl_protocol::wire::{Mode, ToHost};
 
-use super::place::Place;
+use super::place::CommandSession;
 use super::relay::Relay;
 use super::{run, spec};
 use crate::caller::{Caller, EventSink};
@@ -22,7 +22,7 @@ pub(crate) async fn perform<S: EventSink>(
     caller: &Caller,
     events: &mut S,
 ) -> Result<StreamReply, Fault> {
-    let place = Place::of(runtime, &params).await?;
+    let place = CommandSession::of(runtime, &params).await?;
     let streamed = in_session(runtime, &place.session, params, caller, events).await;
     // A command that continues keeps its session.
     if !caller.is_gone() && !streamed.as_ref().is_ok_and(|reply| reply.still_running) {

@@ -16,7 +16,7 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, mut params: WriteParams) -> Re
     let content = match params.encoding {
         Encoding::Utf8 => text.into_bytes(),
         Encoding::Base64 => STANDARD.decode(&text).map_err(|error| {
-            Fault::invalid(format!("param `content` is no base64: {error}"))
+            Fault::invalid(format!("param `content` is not base64: {error}"))
                 .with_details(serde_json::json!({ "field": "content" }))
         })?,
     };

@@ -38,7 +38,7 @@ pub(crate) async fn perform(
     let made = making.await.unwrap_or_else(|error| Err(Fault::internal(format!("session.create: {error}"))));
     let session = made?;
     if caller.is_gone() {
-        tracing::info!(session = %session.id, "nobody heard of this session: it is ended");
+        tracing::info!(session = %session.id, "the client disconnected before it got the session: it is ended");
         destroy::end(&session, true).await?;
     }
     let info = session.last_info();

@@ -63,7 +63,7 @@ pub(crate) async fn perform(
         () = caller.gone() => return Err(nobody_waits()),
         () = time_over => {
             let told = info::of(&session, exec, &id).await?;
-            let message = format!("what was waited for did not come within {patience} s; {id} goes on");
+            let message = format!("timeout after {patience} s; {id} continues");
             return Err(Fault::new(Code::WaitTimeout, message).with_details(details(&told)));
         }
     };
