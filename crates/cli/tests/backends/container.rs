@@ -261,7 +261,6 @@ fn sessions_live_in_a_container_that_runs_already() {
     let Some(containers) = Containers::new() else { return };
     let world = Running::start(&containers);
     conformance::a_running_command_survives_the_daemon(&world);
-    conformance::files_are_those_of_the_place(&world);
     let home = Home::new();
     let daemon = Daemon::start(&home, &world);
     daemon.ok("session.create", json!({"name": "s"}));

@@ -225,7 +225,7 @@ over_ssh!(
 /// Connections are cut at any moment; nobody notices but by the time it takes.
 #[test]
 fn a_hundred_commands_come_out_right_while_connections_are_cut() {
-    const CUTS: usize = 12;
+    const CUTS: usize = 8;
     let Some(far) = Far::with(Sharing::None) else { return };
     let home = Home::new();
     let daemon = Daemon::start(&home, &far);
