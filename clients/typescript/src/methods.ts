@@ -13,6 +13,9 @@ import {
 } from "./progress.js";
 import type {
   Calls,
+  AgentAssignParams,
+  AgentAssignmentsParams,
+  AgentAssignmentsReply,
   AgentCreateParams,
   AgentCreateReply,
   AgentHeartbeatParams,
@@ -23,10 +26,13 @@ import type {
   AgentReleaseReply,
   AgentSessionsParams,
   AgentSessionsReply,
+  AgentUnassignParams,
+  AgentUnassignReply,
   AgentUseParams,
   AgentUseReply,
   AgentWhoamiParams,
   AgentWhoamiReply,
+  Assignment,
   ContactAcceptParams,
   ContactBlockParams,
   ContactDeclineParams,
@@ -93,6 +99,8 @@ import type {
   MailHeldReply,
   MailInboxParams,
   MailInboxReply,
+  MailNoticesParams,
+  MailNoticesReply,
   MailReplyParams,
   MailReplyReply,
   MailResetParams,
@@ -153,6 +161,16 @@ export abstract class Methods {
 
   abstract open<E, R>(progress: Progress<E, R>, options?: CallOptions): EventStream<E, R>;
 
+  /** `agent.assign`: Assigns an agent to a harness session, a project directory, or everything else. */
+  agentAssign(params: AgentAssignParams, options?: CallOptions): Promise<Assignment> {
+    return this.request("agent.assign", params, options);
+  }
+
+  /** `agent.assignments`: Lists assignments, and tells which agent a harness session or directory gets. */
+  agentAssignments(params: AgentAssignmentsParams = {}, options?: CallOptions): Promise<AgentAssignmentsReply> {
+    return this.request("agent.assignments", params, options);
+  }
+
   /** `agent.create`: Creates an agent. */
   agentCreate(params: AgentCreateParams, options?: CallOptions): Promise<AgentCreateReply> {
     return this.request("agent.create", params, options);
@@ -176,6 +194,11 @@ export abstract class Methods {
   /** `agent.sessions`: Lists the sessions of an agent. */
   agentSessions(params: AgentSessionsParams = {}, options?: CallOptions): Promise<AgentSessionsReply> {
     return this.request("agent.sessions", params, options);
+  }
+
+  /** `agent.unassign`: Removes an assignment. */
+  agentUnassign(params: AgentUnassignParams = {}, options?: CallOptions): Promise<AgentUnassignReply> {
+    return this.request("agent.unassign", params, options);
   }
 
   /** `agent.use`: Opens a session of an agent and binds it to the connection. */
@@ -356,6 +379,11 @@ export abstract class Methods {
   /** `mail.inbox`: Returns messages that wait for the caller's session. */
   mailInbox(params: MailInboxParams = {}, options?: CallOptions): Promise<MailInboxReply> {
     return this.request("mail.inbox", params, options);
+  }
+
+  /** `mail.notices`: Tells of new mail by sender and id, or waits for some. */
+  mailNotices(params: MailNoticesParams = {}, options?: CallOptions): Promise<MailNoticesReply> {
+    return this.request("mail.notices", params, options);
   }
 
   /** `mail.reply`: Replies to a message. */

@@ -4,11 +4,14 @@
 export const PROTOCOL_VERSION = 1;
 
 export const METHODS = [
+  "agent.assign",
+  "agent.assignments",
   "agent.create",
   "agent.heartbeat",
   "agent.list",
   "agent.release",
   "agent.sessions",
+  "agent.unassign",
   "agent.use",
   "agent.whoami",
   "contact.accept",
@@ -45,6 +48,7 @@ export const METHODS = [
   "mail.dead_letters",
   "mail.held",
   "mail.inbox",
+  "mail.notices",
   "mail.reply",
   "mail.reset",
   "mail.send",
@@ -106,8 +110,11 @@ export type Code = (typeof CODES)[number];
 
 /** A repetition of these changes nothing. */
 export const REPEATABLE: ReadonlySet<string> = new Set<string>([
+  "agent.assign",
+  "agent.assignments",
   "agent.list",
   "agent.sessions",
+  "agent.unassign",
   "agent.whoami",
   "contact.list",
   "contact.presence",
@@ -149,6 +156,13 @@ export const WAITS: Readonly<Record<string, string>> = {
   "exec.wait": "timeout_s",
 };
 
+export interface AgentAssignmentsReply {
+  /** Those of the harness session that was named, of all projects, and the global one. */
+  readonly assignments: readonly Assignment[];
+  /** The agent that the named harness session and project get. */
+  readonly effective?: string | null;
+}
+
 export interface AgentCreateReply {
   readonly address: string;
   readonly agent: string;
@@ -180,6 +194,12 @@ export interface AgentSessionsReply {
   readonly sessions: readonly SessionRow[];
 }
 
+export interface AgentUnassignReply {
+  /** False if there was no such assignment. */
+  readonly removed: boolean;
+  readonly scope: AssignScope;
+}
+
 export interface AgentUseReply {
   readonly address: string;
   readonly agent: string;
@@ -203,6 +223,16 @@ export interface AgentWhoamiReply {
 
 /** What answers: a program and its arguments, or a line for `/bin/sh`. */
 export type AnswerCommand = (readonly string[]) | string;
+
+/** What an agent is assigned to. The first that applies decides. */
+export type AssignScope = "session" | "project" | "global";
+
+export interface Assignment {
+  readonly agent: string;
+  /** The harness session id or the directory; missing for `global`. */
+  readonly key?: string | null;
+  readonly scope: AssignScope;
+}
 
 export type Change = "created" | "ended" | "lost" | "restarted" | "renamed" | "queued" | "started" | "finished" | "present" | "released" | "sent" | "read";
 
@@ -659,6 +689,20 @@ export interface MailInboxReply {
   readonly remaining: number;
 }
 
+export interface MailNoticesReply {
+  /** Missing if the harness session speaks for no agent. */
+  readonly agent?: string | null;
+  /** A process waits to wake this session. */
+  readonly has_waiter?: boolean;
+  readonly label?: string | null;
+  /** Messages that nobody has announced to this session, oldest first. */
+  readonly new: readonly Notice[];
+  /** The caller was a waiter, and another has taken its place or the harness session has ended. */
+  readonly over?: boolean;
+  /** All that wait for this session. */
+  readonly unread: number;
+}
+
 export interface MailReplyReply {
   readonly from_session: string;
   readonly message_id: string;
@@ -771,6 +815,14 @@ export interface NetAllow {
 
 /** Params of requests that take none. */
 export type NoParams = Readonly<Record<string, never>>;
+
+/** A message that waits to be read: who wrote it, never what it says. */
+export interface Notice {
+  /** The sender's petname, else its address. */
+  readonly from: string;
+  readonly from_session?: string | null;
+  readonly message_id: string;
+}
 
 /** `text` or `base64`, as asked. */
 export interface OutputEvent {
@@ -1121,6 +1173,21 @@ export type Whereabouts = "online" | "away" | "unknown";
 /** How [`Isolation`] may be written. */
 export type WordOrObject = Profile | SessionCreateIsolation;
 
+export interface AgentAssignParams {
+  /** An agent's name or address. */
+  readonly agent: string;
+  readonly harness_session_id?: string | null;
+  /** An absolute path. */
+  readonly project?: string | null;
+  /** Default: the harness session if one is named, else the project, else `global`. */
+  readonly scope?: AssignScope | null;
+}
+
+export interface AgentAssignmentsParams {
+  readonly harness_session_id?: string | null;
+  readonly project?: string | null;
+}
+
 export interface AgentCreateParams {
   /** `[A-Za-z0-9._-]{1,32}`, unique in this daemon. */
   readonly name: string;
@@ -1136,10 +1203,14 @@ export interface AgentHeartbeatParams {
 /** Params of requests that take none. */
 export type AgentListParams = Readonly<Record<string, never>>;
 
-/** Params of requests that need only to know who asks. */
 export interface AgentReleaseParams {
   /** The token of `agent.use`, on a connection that is not bound. */
   readonly as?: Token | null;
+  /**
+   * The session of this harness session, instead of the caller's own. For hooks, which run when the
+   * harness has ended its session.
+   */
+  readonly harness_session_id?: string | null;
 }
 
 export interface AgentSessionsParams {
@@ -1148,10 +1219,17 @@ export interface AgentSessionsParams {
   readonly as?: Token | null;
 }
 
+export interface AgentUnassignParams {
+  readonly harness_session_id?: string | null;
+  readonly project?: string | null;
+  /** As of `agent.assign`. */
+  readonly scope?: AssignScope | null;
+}
+
 export interface AgentUseParams {
   /**
-   * An agent's name or address. A harness session that said `usual` before may leave it out, and so
-   * may any where there is only one agent.
+   * An agent's name or address. Without it: the one that is assigned to the harness session, to the
+   * project or to everything, else the only one there is.
    */
   readonly agent?: string | null;
   readonly cwd?: string | null;
@@ -1164,9 +1242,11 @@ export interface AgentUseParams {
   readonly pid?: number | null;
   /** Pin the granted label as the agent's primary. */
   readonly primary?: boolean | null;
+  /** The project directory, for assignments. Default `cwd`. */
+  readonly project?: string | null;
   /** The `session_id` of the terminal session it runs in, by whose terminal it can be woken. */
   readonly terminal?: SessionId | null;
-  /** From now on this harness session speaks for this agent whenever it names none. */
+  /** Also assign the agent to this harness session. */
   readonly usual?: boolean | null;
 }
 
@@ -1564,6 +1644,34 @@ export interface MailInboxParams {
   readonly wait_s?: number | null;
 }
 
+/** Whose mail: the caller's session, or that of a harness session. */
+export interface MailNoticesParams {
+  /** The agent that the harness session will speak for, if it has none yet. */
+  readonly agent?: string | null;
+  /** These were announced by the caller. */
+  readonly announced?: readonly string[];
+  /** The token of `agent.use`, on a connection that is not bound. */
+  readonly as?: Token | null;
+  /** What is answered counts as announced: nobody else announces it to this session. */
+  readonly claim?: boolean;
+  /** The session of this harness session, instead of the caller's own. For hooks. */
+  readonly harness_session_id?: string | null;
+  /** Not these: the caller knows of them. */
+  readonly known?: readonly string[];
+  /** Its project directory, which may have an agent assigned. */
+  readonly project?: string | null;
+  /** The user of the harness has said something. */
+  readonly prompted?: boolean;
+  /** Messages that the agent's auto-responder may answer go to it, if it is on, instead of being told. */
+  readonly respond?: boolean;
+  /** Wait this long for a message that nobody has announced. */
+  readonly wait_s?: number | null;
+  /** The caller waits to wake the harness session; a later one replaces it. */
+  readonly waiter?: boolean;
+  /** The announcement starts a turn of the harness. Only so many do until its user has said something. */
+  readonly wake?: boolean;
+}
+
 export interface MailReplyParams {
   /** The token of `agent.use`, on a connection that is not bound. */
   readonly as?: Token | null;
@@ -1658,11 +1766,18 @@ export interface SessionCreateParams {
   readonly idle_timeout_s?: number | null;
   /** What the session is kept from: `none`, `workspace`, `strict`, or an object with details. */
   readonly isolation?: WordOrObject | null;
+  /**
+   * Keep the state of the shell under this name for a week after its last use, also when the session
+   * is over. On this machine only, and without isolation.
+   */
+  readonly keep_state?: string | null;
   readonly limits?: SessionLimits | null;
   /** Unique among living sessions; usable wherever a session id is. */
   readonly name?: string | null;
   /** Read the user's start-up files (`.bashrc`, `.zshrc`). Default: no. */
   readonly rc?: boolean | null;
+  /** Begin with the state that is kept under this name, if there is one of the same shell. */
+  readonly restore_state?: string | null;
   /**
    * Where the session runs: `local` (default), `container:IMAGE`, `container:@NAME`,
    * `ssh:[USER@]HOST[:PORT]`, or a name from the configuration.
@@ -1746,11 +1861,14 @@ export type SystemStatsParams = Readonly<Record<string, never>>;
 
 /** Params and reply of every method. */
 export interface Calls {
+  "agent.assign": { params: AgentAssignParams; reply: Assignment };
+  "agent.assignments": { params: AgentAssignmentsParams; reply: AgentAssignmentsReply };
   "agent.create": { params: AgentCreateParams; reply: AgentCreateReply };
   "agent.heartbeat": { params: AgentHeartbeatParams; reply: AgentHeartbeatReply };
   "agent.list": { params: AgentListParams; reply: AgentListReply };
   "agent.release": { params: AgentReleaseParams; reply: AgentReleaseReply };
   "agent.sessions": { params: AgentSessionsParams; reply: AgentSessionsReply };
+  "agent.unassign": { params: AgentUnassignParams; reply: AgentUnassignReply };
   "agent.use": { params: AgentUseParams; reply: AgentUseReply };
   "agent.whoami": { params: AgentWhoamiParams; reply: AgentWhoamiReply };
   "contact.accept": { params: ContactAcceptParams; reply: ContactRow };
@@ -1787,6 +1905,7 @@ export interface Calls {
   "mail.dead_letters": { params: MailDeadLettersParams; reply: MailDeadLettersReply };
   "mail.held": { params: MailHeldParams; reply: MailHeldReply };
   "mail.inbox": { params: MailInboxParams; reply: MailInboxReply };
+  "mail.notices": { params: MailNoticesParams; reply: MailNoticesReply };
   "mail.reply": { params: MailReplyParams; reply: MailReplyReply };
   "mail.reset": { params: MailResetParams; reply: MailResetReply };
   "mail.send": { params: MailSendParams; reply: MailSendReply };

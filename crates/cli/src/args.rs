@@ -10,9 +10,9 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::config::{EnvFile, Flags, Key};
 use crate::verbs::{
-    agent, agents, attach, cancel, completions, confine, contacts, cp, doctor, envelope, inbox, info, kill,
-    logs, ls, man, mcp, ps, relay, rename, reply, restart, run, runtimes, screen, send, send_input, sent,
-    serve, setup, sh, shutdown, swerex, top, version, wait, watch,
+    agent, agents, attach, cancel, completions, confine, contacts, cp, doctor, envelope, hook, inbox, info,
+    kill, logs, ls, man, mcp, ps, relay, rename, reply, restart, run, runtimes, screen, send, send_input,
+    sent, serve, setup, sh, shutdown, swerex, top, version, wait, watch,
 };
 
 /// Shells that keep their state.
@@ -122,6 +122,8 @@ pub(crate) enum Verb {
     /// One session's host; its socket is on stdin. Started by the daemon.
     #[command(hide = true)]
     Host,
+    #[command(hide = true)]
+    Hook(hook::Args),
     #[command(hide = true)]
     Confine(confine::Args),
 }

@@ -39,6 +39,11 @@ impl Context {
         }
     }
 
+    /// False if nobody has ever used mail here, as far as we can see.
+    pub(crate) fn may_have_mail(&self) -> bool {
+        self.settings.socket_named || self.settings.places.state.join("mail/mail.db").exists()
+    }
+
     /// A daemon of this binary, whatever `--no-start` says.
     pub(crate) async fn started(&self) -> Result<Arc<Client>> {
         self.connect(Some(self.start()?)).await

@@ -2,8 +2,10 @@
 
 /// What harnesses call their session, in the order in which they are believed.
 const SESSION: [&str; 2] = ["TRL_HARNESS_SESSION_ID", "CLAUDE_CODE_SESSION_ID"];
-/// Set by Claude Code for everything that it starts.
-const CLAUDE: &str = "CLAUDECODE";
+/// Set by Claude Code: the first for commands, the others for servers too.
+const CLAUDE: [&str; 3] = ["CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_ENTRYPOINT"];
+/// And it tells them where its session is.
+const PROJECT: &str = "CLAUDE_PROJECT_DIR";
 /// As much as the daemon takes.
 const LONGEST: usize = 256;
 
@@ -12,7 +14,12 @@ pub(crate) fn session_id() -> Option<String> {
     told.filter(|id| id.len() <= LONGEST)
 }
 
+/// The directory of the project that the session is about.
+pub(crate) fn project() -> Option<String> {
+    std::env::var(PROJECT).ok().filter(|dir| dir.starts_with('/'))
+}
+
 /// The stem of mail labels.
 pub(crate) fn name() -> Option<&'static str> {
-    std::env::var_os(CLAUDE).map(|_| "claude")
+    CLAUDE.iter().any(|name| std::env::var_os(name).is_some()).then_some("claude")
 }

@@ -10,6 +10,7 @@ use trl_protocol::{Code, SessionId, methods};
 use trl_sys::process;
 
 use crate::failure::{Failure, Result};
+use crate::harness;
 
 pub(crate) const AGENT: &str = "TRL_AGENT";
 pub(crate) const LABEL: &str = "TRL_LABEL";
@@ -46,6 +47,14 @@ impl Who {
 
     /// The same, with wishes about the session.
     pub(crate) async fn claim<'c>(&self, client: &'c Client, wishes: UseParams) -> Result<Speaker<'c>> {
+        self.try_claim(client, wishes).await.map_err(explained)
+    }
+
+    pub(crate) async fn try_claim<'c>(
+        &self,
+        client: &'c Client,
+        wishes: UseParams,
+    ) -> std::result::Result<Speaker<'c>, Error> {
         let (harness_session_id, pid) = here();
         let cwd = std::env::current_dir().ok().and_then(|dir| dir.into_os_string().into_string().ok());
         let params = UseParams {
@@ -53,19 +62,20 @@ impl Who {
             label: wishes.label.clone().or_else(|| told(LABEL)),
             harness: Some("cli".to_owned()),
             harness_session_id: Some(harness_session_id),
+            project: harness::project(),
             cwd,
             pid: Some(pid),
             terminal: inside(),
             ..wishes
         };
         let mut line = client.conversation().await?;
-        let used = line.call::<methods::AgentUse>(&params).await.map_err(explained)?;
+        let used = line.call::<methods::AgentUse>(&params).await?;
         Ok(Speaker { line, used })
     }
 }
 
 /// The daemon says which params it lacks; a person is told what to type.
-fn explained(error: Error) -> Failure {
+pub(crate) fn explained(error: Error) -> Failure {
     let lacking = match &error {
         Error::Fault(fault) if fault.code == Code::InvalidParams => {
             fault.details.as_ref().filter(|details| details["field"] == "agent").cloned()

@@ -13,9 +13,11 @@ mod identity;
 mod letter;
 #[cfg(test)]
 mod manual;
+mod notices;
 mod output;
 mod quote;
 mod raw_terminal;
+mod reader_gone;
 mod table;
 mod target;
 mod verbs;
@@ -84,6 +86,7 @@ fn dispatch(cli: Cli, output: Output) -> Result<u8> {
         Verb::Mcp(args) => mcp::run(&args, &Context::load(&cli.global, output)?),
         Verb::Sh(args) => sh::run(&args, &Context::load(&cli.global, output)?),
         Verb::Doctor(args) => doctor::run(&args, &cli.global, output),
+        Verb::Hook(args) => hook::run(&args, &cli.global, output),
         Verb::Setup(args) => setup::run(&args, &Context::load(&cli.global, output)?),
         verb => {
             let context = Context::load(&cli.global, output)?;
@@ -133,6 +136,7 @@ async fn client_verb(verb: Verb, context: &Context) -> Result<u8> {
         | Verb::Serve(_)
         | Verb::Sh(_)
         | Verb::Setup(_)
+        | Verb::Hook(_)
         | Verb::Doctor(_) => Err(Failure::usage("this verb has its own way")),
     }
 }

@@ -93,6 +93,11 @@ pub(crate) fn status_line(text: &str) {
     let _ = write!(stderr, "\r\x1b[K{text}").and_then(|()| stderr.flush());
 }
 
+/// For a harness that reads our stderr: the words alone.
+pub(crate) fn plain_to_stderr(text: &str) {
+    say(text);
+}
+
 /// Goes with the note before it.
 pub(crate) fn hint(text: &str) {
     say(&format!("     {text}"));

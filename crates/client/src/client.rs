@@ -133,6 +133,25 @@ impl Client {
         Ok(leaving)
     }
 
+    /// Whether a daemon is there now; none is started.
+    pub async fn is_running(&self) -> bool {
+        self.open_running().await.is_ok()
+    }
+
+    /// Waits until the daemon that is there now has gone; at once if there is none.
+    pub async fn daemon_gone(&self) {
+        if let Ok(connection) = self.open_running().await {
+            connection.closed().await;
+        }
+    }
+
+    async fn open_running(&self) -> Result<Connection> {
+        match &self.way {
+            Way::Socket(Options { socket, .. }) => Connection::open(socket).await,
+            Way::InProcess(connect) => connect().map(Connection::over).map_err(Error::InProcess),
+        }
+    }
+
     /// Runs a command and hears it live; see [`ExecStream`].
     pub async fn stream(&self, params: &RunParams) -> Result<ExecStream<'_>> {
         ExecStream::run(self, params).await

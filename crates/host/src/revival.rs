@@ -39,7 +39,19 @@ pub(crate) struct Past {
 impl Past {
     pub(crate) fn of(spec: &SessionSpec, caps: Caps) -> io::Result<Past> {
         let dir = Path::new(&spec.state_dir);
-        if spec.resume { Past::left_in(dir, caps) } else { Past::none(spec, Journal::open(dir, caps)?) }
+        if spec.resume {
+            return Past::left_in(dir, caps);
+        }
+        let mut past = Past::none(spec, Journal::open(dir, caps)?)?;
+        if let Some((snapshot, cwd)) = kept_state(spec) {
+            past.note = Some(format!(
+                "this shell continues with the directory, variables, functions and options of an earlier session{}",
+                without(Some(&snapshot))
+            ));
+            past.cwd = cwd;
+            past.snapshot = Some(snapshot);
+        }
+        Ok(past)
     }
 
     fn none(spec: &SessionSpec, journal: Journal) -> io::Result<Past> {
@@ -77,6 +89,34 @@ impl Past {
             snapshot: file.state.snapshot,
         })
     }
+}
+
+/// What an earlier session of the same name has left: its state and directory. Only the same kind of shell can read it.
+fn kept_state(spec: &SessionSpec) -> Option<(Snapshot, String)> {
+    let kept = Path::new(spec.restore_state.as_ref()?);
+    let file: SessionFile<SavedState> = SessionFile::read_from(kept).ok()?;
+    let mut snapshot = file.state.snapshot.filter(|_| file.spec.dialect == spec.dialect)?;
+    let inherited = |name: &String, declared: &String| {
+        // Which session this is, and what the earlier one was given and did not change: the new environment has that.
+        let given = file.spec.env.get(name).is_some_and(|value| {
+            ["=\"", "='", "="].iter().any(|before| {
+                let end = before.trim_start_matches('=');
+                declared.trim_end().ends_with(&format!("{before}{value}{end}"))
+            })
+        });
+        name.starts_with("TRL_") || given
+    };
+    let dropped: Vec<String> = snapshot
+        .variables
+        .iter()
+        .filter(|(name, text)| inherited(name, text))
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in &dropped {
+        snapshot.variables.remove(name);
+        snapshot.exported.remove(name);
+    }
+    Some((snapshot, file.info.working_dir))
 }
 
 /// What a restored state lacks, as part of a note.

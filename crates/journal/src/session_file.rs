@@ -63,17 +63,27 @@ impl<State: Serialize> SessionFile<State> {
     /// Replaces the file in `dir`; a reader sees the old one or the new one.
     pub fn write(&self, dir: &Path) -> io::Result<()> {
         trl_sys::private::create_dir(dir)?;
-        let fresh = dir.join("session.json.new");
+        self.write_as(&dir.join(NAME))
+    }
+
+    /// The same at another place.
+    pub fn write_as(&self, path: &Path) -> io::Result<()> {
+        let fresh = path.with_extension("json.new");
         let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
         let text = serde_json::to_vec(self).map_err(io::Error::other)?;
         file.write_all(&text)?;
-        std::fs::rename(fresh, dir.join(NAME))
+        std::fs::rename(fresh, path)
     }
 }
 
 impl<State: DeserializeOwned> SessionFile<State> {
     pub fn read(dir: &Path) -> io::Result<SessionFile<State>> {
-        let file = File::open(dir.join(NAME))?;
+        SessionFile::read_from(&dir.join(NAME))
+    }
+
+    /// The same from another place.
+    pub fn read_from(path: &Path) -> io::Result<SessionFile<State>> {
+        let file = File::open(path)?;
         let read: SessionFile<State> = serde_json::from_reader(io::BufReader::new(file))?;
         if read.version > VERSION {
             let newer = format!("{NAME} is of version {}, newer than {VERSION}", read.version);

@@ -12,6 +12,7 @@ mod envelope;
 mod exchange;
 mod handmade;
 mod hostile;
+mod notices;
 mod registry;
 mod retention;
 mod rules;

@@ -5,6 +5,7 @@
 //! transport broke, or this process was killed.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
@@ -31,11 +32,14 @@ pub(crate) struct Guest {
     /// The harness's id of its session, if it came with a call.
     harness: Mutex<Option<String>>,
     own: AsyncMutex<Option<Own>>,
+    has_had_own: AtomicBool,
     bound_connection: AsyncMutex<Option<Held>>,
     /// Tells it apart where its harness does not.
     number: u32,
     heard: Mutex<HashMap<ExecId, [u64; 2]>>,
     pub(crate) identity: AsyncMutex<Option<crate::letters::Identity>>,
+    /// Rung when the client has become another session of an agent.
+    pub(crate) identity_changed: tokio::sync::Notify,
     /// Where the inbox is read: messages that were handed out and not acknowledged belong to a
     /// connection, so it is always the same one.
     pub(crate) inbox: AsyncMutex<Option<Held>>,
@@ -66,15 +70,17 @@ pub(crate) struct CalledSession {
 impl Guest {
     pub(crate) fn new(client: Arc<Client>, settings: Arc<Settings>) -> Guest {
         Guest {
+            name: Mutex::new(settings.harness.clone().unwrap_or_else(|| "mcp".to_owned())),
             client,
             settings,
-            name: Mutex::new("mcp".to_owned()),
             harness: Mutex::default(),
             own: AsyncMutex::default(),
+            has_had_own: AtomicBool::new(false),
             bound_connection: AsyncMutex::default(),
             number: getrandom::u32().unwrap_or_else(|_| std::process::id()),
             heard: Mutex::default(),
             identity: AsyncMutex::default(),
+            identity_changed: tokio::sync::Notify::new(),
             inbox: AsyncMutex::default(),
             repeats: Default::default(),
         }
@@ -91,9 +97,13 @@ impl Guest {
 
     /// The harness's own, or one that holds as long as we do.
     pub(crate) fn harness_session_id(&self) -> String {
+        self.known_harness_session().unwrap_or_else(|| format!("mcp-{:08x}", self.number))
+    }
+
+    /// The harness's own, if it told one.
+    pub(crate) fn known_harness_session(&self) -> Option<String> {
         let learned = || self.harness.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let own = || format!("mcp-{:08x}", self.number);
-        self.settings.harness_session_id.clone().or_else(learned).unwrap_or_else(own)
+        self.settings.harness_session_id.clone().or_else(learned)
     }
 
     /// Codex tells its session with each call instead of in the environment; it does not change.
@@ -126,6 +136,38 @@ impl Guest {
         }
     }
 
+    /// The same in another runtime: a session of the name that is given, else one of the client's own for that runtime.
+    pub(crate) async fn place_in(&self, runtime: &str, named: Option<&str>) -> Result<CalledSession, Fault> {
+        let own = || format!("{}-{:08x}", short_name(runtime), self.number);
+        let (name, is_own) = match named.filter(|name| !name.is_empty()) {
+            Some(name) => (name.to_owned(), false),
+            None => (own(), true),
+        };
+        // What this machine has (directory, environment) is not there.
+        let elsewhere = CreateParams { runtime: Some(runtime.to_owned()), ..CreateParams::default() };
+        let new = if runtime == "local" { self.settings.new_session.clone() } else { elsewhere };
+        let found = self.client.find_or_create(&name, &new).await.map_err(fault::of)?;
+        match found.how {
+            How::Created => {
+                if is_own {
+                    self.bind_session(found.id).await?;
+                }
+                self.resize(found.id, DEFAULT_SIZE).await?;
+            }
+            How::Existing | How::Restarted => {
+                let params = SessionParams { session_id: found.id.to_string() };
+                let there = self.client.session_info(&params).await.map_err(fault::of)?.runtime;
+                if there.as_deref().is_some_and(|there| there != runtime) {
+                    let there = there.unwrap_or_default();
+                    return Err(Fault::invalid(format!(
+                        "session {name} runs in {there}, not in {runtime}; where a session runs is chosen when it is made, so name another"
+                    )));
+                }
+            }
+        }
+        Ok(CalledSession { bound: is_own, ..shared(found.id, found.name) })
+    }
+
     /// The client's own session if it has one yet.
     pub(crate) async fn own_id(&self) -> Option<SessionId> {
         self.own.lock().await.as_ref().map(|own| own.id)
@@ -151,7 +193,8 @@ impl Guest {
                 there.name
             ));
         }
-        let made = self.make_own().await?;
+        let made = self.make_own(!self.has_had_own.load(Ordering::Relaxed)).await?;
+        self.has_had_own.store(true, Ordering::Relaxed);
         *own = Some(made.clone());
         Ok(made.place(note))
     }
@@ -164,7 +207,8 @@ impl Guest {
         }
     }
 
-    async fn make_own(&self) -> Result<Own, Fault> {
+    /// Only the first one continues where the harness session was: who ends a session wants a new one.
+    async fn make_own(&self, is_first: bool) -> Result<Own, Fault> {
         let stem = self.name();
         let tail = getrandom::u32().unwrap_or(self.number) & 0xffff;
         let name = format!("{stem}:{tail:04x}");
@@ -172,12 +216,21 @@ impl Guest {
             name: Some(name.clone()),
             // It lives as long as its client, however long that thinks.
             idle_timeout_s: Some(0.0),
+            restore_state: self.kept_state_name().filter(|_| is_first),
+            keep_state: self.kept_state_name(),
             ..self.settings.new_session.clone()
         };
         let made = self.client.session_create(&params).await.map_err(fault::of)?;
         self.bind_session(made.session_id).await?;
         self.resize(made.session_id, DEFAULT_SIZE).await?;
         Ok(Own { id: made.session_id, name, kept: false })
+    }
+
+    /// A harness session that is resumed finds its shell as it was.
+    fn kept_state_name(&self) -> Option<String> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
+        let id = self.known_harness_session()?;
+        (id.len() <= 128 && id.chars().all(fits)).then(|| format!("{}:{id}", self.name()))
     }
 
     async fn named(&self, named: &str) -> Result<CalledSession, Fault> {

@@ -1,13 +1,20 @@
 //! Mail as a model gets it: from whom, by whom verified, and set apart from all instructions.
 
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde_json::Value;
 use trl_client::{Conversation, Held};
-use trl_protocol::agent::{CallerParams, Token, UseParams, Used};
+use trl_protocol::agent::{AssignmentsParams, ReleaseParams, Token, UseParams, Used};
 use trl_protocol::mail::{Inbox, InboxParams, Message};
 use trl_protocol::{Code, Fault, Method, methods, quote};
 
 use crate::fault;
 use crate::guest::Guest;
+
+/// How often it is tried whether a daemon is there again. Nothing tells when one is.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Who the client is in the mail. The connection's life is its presence there.
 #[derive(Debug)]
@@ -36,6 +43,7 @@ impl Guest {
             harness: Some(self.name()),
             harness_session_id: Some(self.harness_session_id()),
             cwd: self.settings.new_session.working_dir.clone(),
+            project: self.settings.project.clone(),
             pid: self.settings.pid,
             ..UseParams::default()
         };
@@ -53,15 +61,63 @@ impl Guest {
             .await
             .map_err(|error| explained(fault::of(error), agent))?;
         *identity = Some(Identity { used: used.clone(), held: Conversation::pause(conversation) });
+        self.identity_changed.notify_waiters();
         Ok(used)
+    }
+
+    /// Is there for mail while its model is idle: from the start, and again when the daemon was replaced.
+    pub(crate) async fn stay_present(self: Arc<Guest>) -> Infallible {
+        loop {
+            // A daemon that was ended on purpose is not started for this.
+            if self.client.is_running().await
+                && let Err(fault) = self.appear().await
+            {
+                tracing::debug!(code = %fault.code, message = %fault.message, "this session is not there for mail");
+            }
+            self.client.daemon_gone().await;
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    async fn appear(&self) -> Result<(), Fault> {
+        let mut identity = self.identity.lock().await;
+        let (agent, label) = match identity.as_ref() {
+            Some(who) if who.held.is_open() => return Ok(()),
+            Some(who) => (Some(who.used.agent.clone()), Some(who.used.label.clone())),
+            None => (self.agent_at_start().await?, None),
+        };
+        if let Some(agent) = agent {
+            self.take_on(&mut identity, Some(&agent), label).await?;
+        }
+        Ok(())
+    }
+
+    /// The agent that was given or assigned. That there is only one agent is no reason to be it unasked.
+    async fn agent_at_start(&self) -> Result<Option<String>, Fault> {
+        if self.settings.agent.is_some() {
+            return Ok(self.settings.agent.clone());
+        }
+        let params =
+            AssignmentsParams { harness_session_id: self.known_harness_session(), project: self.project() };
+        let assigned = self.client.call::<methods::AgentAssignments>(&params).await.map_err(fault::of)?;
+        Ok(assigned.effective)
+    }
+
+    pub(crate) fn project(&self) -> Option<String> {
+        self.settings.project.clone().or_else(|| self.settings.new_session.working_dir.clone())
     }
 
     async fn release(&self, before: Identity) {
         let mut conversation = before.held.resume(&self.client);
         // A daemon that is gone has let go of it already.
-        if let Err(error) = conversation.call::<methods::AgentRelease>(&CallerParams::default()).await {
+        if let Err(error) = conversation.call::<methods::AgentRelease>(&ReleaseParams::default()).await {
             tracing::debug!(%error, "a session of an agent was not released");
         }
+    }
+
+    /// The token of who the client is, if it is somebody.
+    pub(crate) async fn current_token(&self) -> Option<Token> {
+        self.identity.lock().await.as_ref().map(|who| who.used.token.clone())
     }
 
     /// The token of who the client is, or is to be now.

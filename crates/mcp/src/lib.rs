@@ -5,6 +5,7 @@
 //! whose daemon may be elsewhere or in this very process. `tools/` has one file per tool:
 //! its arguments, what it answers, and the requests it makes of both.
 
+mod channel;
 mod fault;
 mod follow;
 mod guest;
@@ -26,6 +27,6 @@ mod wording;
 pub use http::{Guests, http_service};
 pub use profile::{Profile, UnknownProfile};
 pub use server::Server;
-pub use settings::Settings;
+pub use settings::{Channel, Settings};
 pub use stdio::{StdioError, serve_stdio};
 pub use toolbox::definitions;

@@ -17,7 +17,9 @@ pub enum Profile {
     Default,
     /// Mail only, all of it.
     Mail,
-    /// Every tool.
+    /// Files as sessions see them, and commands.
+    Files,
+    /// Every tool but those for files, which most clients have themselves.
     Full,
     /// These tools, by name.
     Tools(Vec<String>),
@@ -26,10 +28,20 @@ pub enum Profile {
 const MINIMAL: &[&str] = &["run", "output", "input", "cancel"];
 const TERMINAL: &[&str] =
     &["run", "output", "input", "screen", "wait", "cancel", "list_sessions", "end_session"];
+const FILES: &[&str] = &[
+    "read_file",
+    "write_file",
+    "edit_file",
+    "list_files",
+    "file_info",
+    "move_file",
+    "remove_file",
+    "make_directory",
+];
 const POST: &[&str] = &["send", "inbox"];
 
 impl Profile {
-    pub const NAMES: &[&str] = &["minimal", "terminal", "default", "mail", "full"];
+    pub const NAMES: &[&str] = &["minimal", "terminal", "default", "mail", "files", "full"];
 
     pub(crate) fn has(&self, tool: &str) -> bool {
         let listed = |tools: &[&str]| tools.contains(&tool);
@@ -37,8 +49,9 @@ impl Profile {
             Profile::Minimal => listed(MINIMAL),
             Profile::Terminal => listed(TERMINAL),
             Profile::Default => listed(TERMINAL) || listed(POST),
-            Profile::Mail => !listed(TERMINAL),
-            Profile::Full => true,
+            Profile::Mail => !listed(TERMINAL) && !listed(FILES),
+            Profile::Files => listed(FILES) || listed(MINIMAL),
+            Profile::Full => !listed(FILES),
             Profile::Tools(names) => names.iter().any(|name| name == tool),
         }
     }
@@ -55,7 +68,12 @@ impl fmt::Display for UnknownProfile {
         write!(f, "{word:?} is neither a set of tools nor a tool")?;
         match trl_protocol::request::nearest(word, known.iter().copied()) {
             Some(near) => write!(f, "; did you mean `{near}`?"),
-            None => write!(f, "; sets are {}; tools {}", Profile::NAMES.join(", "), known[5..].join(", ")),
+            None => write!(
+                f,
+                "; sets are {}; tools {}",
+                Profile::NAMES.join(", "),
+                known[Profile::NAMES.len()..].join(", ")
+            ),
         }
     }
 }
@@ -71,6 +89,7 @@ impl FromStr for Profile {
             "terminal" => Profile::Terminal,
             "default" => Profile::Default,
             "mail" => Profile::Mail,
+            "files" => Profile::Files,
             "full" => Profile::Full,
             list => {
                 let mut names = Vec::new();
@@ -102,7 +121,7 @@ mod tests {
 
     #[test]
     fn every_named_tool_of_a_profile_is_there() {
-        for name in MINIMAL.iter().chain(TERMINAL).chain(POST) {
+        for name in MINIMAL.iter().chain(TERMINAL).chain(POST).chain(FILES) {
             assert!(toolbox::names().any(|known| known == *name), "{name}");
         }
     }

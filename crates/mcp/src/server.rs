@@ -1,20 +1,22 @@
 //! The MCP side of one client: which tools there are, and calls of them.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult, PaginatedRequestParams,
-    ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, Implementation, JsonObject, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use trl_client::Client;
 
+use crate::channel;
 use crate::guest::Guest;
 use crate::http::{Guests, Head};
 use crate::profile::Profile;
 use crate::progress::Teller;
-use crate::settings::Settings;
+use crate::settings::{Channel, Settings};
 use crate::toolbox::{self, Call};
 
 const INSTRUCTIONS: &str = "Terminal Runtime: shells that keep their state between calls. `run` executes commands in your own \
@@ -32,6 +34,18 @@ pub struct Server {
 impl Server {
     pub fn new(client: Arc<Client>, settings: Arc<Settings>) -> Server {
         Server { guest: Arc::new(Guest::new(client, settings)), guests: None }
+    }
+
+    /// What goes on beside the calls, for as long as the client of this name is there.
+    pub(crate) async fn beside_calls(&self, client_name: Option<&str>) -> Infallible {
+        if let Some(name) = client_name {
+            self.guest.call_it(name);
+        }
+        let settings = &self.guest.settings;
+        match settings.present && settings.harness_session_id.is_some() {
+            true => Arc::clone(&self.guest).stay_present().await,
+            false => std::future::pending().await,
+        }
     }
 
     pub(crate) fn among(guests: Arc<Guests>) -> Server {
@@ -66,12 +80,23 @@ impl Server {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        let mut capabilities = ServerCapabilities::builder().enable_tools().build();
+        if self.guest.settings.channel != Channel::Off {
+            let channel = (channel::CAPABILITY.to_owned(), JsonObject::new());
+            capabilities.experimental = Some(std::iter::once(channel).collect());
+        }
+        ServerConfig::new(capabilities)
             .with_server_info(
                 Implementation::new("trl", self.guest.settings.version.clone())
                     .with_title("Terminal Runtime"),
             )
             .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        if self.guest.settings.channel != Channel::Off {
+            tokio::spawn(channel::tell(Arc::clone(&self.guest), context.peer));
+        }
     }
 
     async fn list_tools(
@@ -86,7 +111,7 @@ impl ServerHandler for Server {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        toolbox::offered(&Profile::Full).find(|entry| entry.tool.name == name).map(|entry| entry.tool.clone())
+        toolbox::find(name).map(|entry| entry.tool.clone())
     }
 
     async fn call_tool(

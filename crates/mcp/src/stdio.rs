@@ -24,6 +24,7 @@ impl std::error::Error for StdioError {}
 /// Serves until stdin ends or `shutdown` resolves. Nothing but MCP is written to stdout.
 pub async fn serve_stdio(server: Server, shutdown: impl Future<Output = ()>) -> Result<(), StdioError> {
     let ct = CancellationToken::new();
+    let beside = server.clone();
     let serving = async {
         let running = match server.serve_with_ct(stdio_pipes(), ct.clone()).await {
             Ok(running) => running,
@@ -33,7 +34,11 @@ pub async fn serve_stdio(server: Server, shutdown: impl Future<Output = ()>) -> 
             }
             Err(error) => return Err(StdioError(error.to_string())),
         };
-        running.waiting().await.map(drop).map_err(|error| StdioError(error.to_string()))
+        let client = running.peer().peer_info().map(|info| info.client_info.name.clone());
+        tokio::select! {
+            ended = running.waiting() => ended.map(drop).map_err(|error| StdioError(error.to_string())),
+            never = beside.beside_calls(client.as_deref()) => match never {},
+        }
     };
     let mut serving = std::pin::pin!(serving);
     tokio::select! {

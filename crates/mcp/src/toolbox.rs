@@ -140,6 +140,11 @@ pub(crate) fn offered(profile: &Profile) -> impl Iterator<Item = &'static Entry>
     ALL.iter().filter(move |entry| profile.has(&entry.tool.name))
 }
 
+/// The tool of this name, in whatever set it is.
+pub(crate) fn find(name: &str) -> Option<&'static Entry> {
+    ALL.iter().find(|entry| entry.tool.name == name)
+}
+
 /// The tools of a profile as clients see them; `structured` adds what their results look like as fields.
 pub fn definitions(profile: &Profile, structured: bool) -> Vec<Tool> {
     let defined = |entry: &'static Entry| match structured {

@@ -2,6 +2,7 @@
 
 mod cancel;
 mod end_session;
+mod files;
 mod input;
 mod keys;
 mod list_sessions;
@@ -26,5 +27,6 @@ pub(crate) fn all() -> Vec<Entry> {
         Entry::of::<end_session::EndSession>(),
     ];
     all.extend(mail::all());
+    all.extend(files::all());
     all
 }

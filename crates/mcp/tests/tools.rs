@@ -20,10 +20,19 @@ fn the_default_is_few_tools_and_few_tokens() {
     assert!(tools.len() <= 10, "{} tools", tools.len());
     let count = tokens(&Profile::Default);
     assert!(count <= 2200, "{count} tokens");
-    for smaller in ["minimal", "terminal", "mail"] {
+    for smaller in ["minimal", "terminal", "mail", "files"] {
         assert!(tokens(&profile(smaller)) <= 2200, "{smaller}");
     }
     assert!(tokens(&profile("minimal")) < count && count < tokens(&profile("full")));
+}
+
+/// Counted with the tokenizer of OpenAI's newer models; that of Claude is not public and differs by some percent.
+#[test]
+fn the_skill_of_the_plugin_is_short() {
+    let path =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugin/claude-code/skills/persistent-shell/SKILL.md");
+    let count = bpe_openai::o200k_base().count(&std::fs::read_to_string(path).expect("the skill"));
+    assert!(count <= 350, "{count} tokens, and at most 400 are promised");
 }
 
 #[test]

@@ -67,8 +67,8 @@ pub struct AgentList {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UseParams {
-    /// An agent's name or address. A harness session that said `usual` before may leave it out,
-    /// and so may any where there is only one agent.
+    /// An agent's name or address. Without it: the one that is assigned to the harness session, to the
+    /// project or to everything, else the only one there is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// Wished for; granted if no live session holds it.
@@ -82,6 +82,9 @@ pub struct UseParams {
     pub harness: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
+    /// The project directory, for assignments. Default `cwd`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// Pin the granted label as the agent's primary.
@@ -90,7 +93,7 @@ pub struct UseParams {
     /// The `session_id` of the terminal session it runs in, by whose terminal it can be woken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<SessionId>,
-    /// From now on this harness session speaks for this agent whenever it names none.
+    /// Also assign the agent to this harness session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usual: Option<bool>,
 }
@@ -127,6 +130,103 @@ pub struct CallerParams {
     /// The token of `agent.use`, on a connection that is not bound.
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
     pub as_token: Option<Token>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseParams {
+    /// The session of this harness session, instead of the caller's own. For hooks, which run when the harness
+    /// has ended its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harness_session_id: Option<String>,
+    /// The token of `agent.use`, on a connection that is not bound.
+    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+    pub as_token: Option<Token>,
+}
+
+/// What an agent is assigned to. The first that applies decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AssignScope {
+    /// One session of a harness.
+    Session,
+    /// A directory and all below it; the nearest one counts.
+    Project,
+    /// Everything else.
+    Global,
+}
+
+impl AssignScope {
+    pub const ALL: [AssignScope; 3] = [AssignScope::Session, AssignScope::Project, AssignScope::Global];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            AssignScope::Session => "session",
+            AssignScope::Project => "project",
+            AssignScope::Global => "global",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AssignParams {
+    /// An agent's name or address.
+    pub agent: String,
+    /// Default: the harness session if one is named, else the project, else `global`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<AssignScope>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harness_session_id: Option<String>,
+    /// An absolute path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnassignParams {
+    /// As of `agent.assign`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<AssignScope>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harness_session_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AssignmentsParams {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harness_session_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Assignment {
+    pub agent: String,
+    pub scope: AssignScope,
+    /// The harness session id or the directory; missing for `global`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Unassigned {
+    pub scope: AssignScope,
+    /// False if there was no such assignment.
+    pub removed: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Assignments {
+    /// Those of the harness session that was named, of all projects, and the global one.
+    pub assignments: Vec<Assignment>,
+    /// The agent that the named harness session and project get.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

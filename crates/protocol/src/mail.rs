@@ -175,6 +175,43 @@ in_a_sessions_name! {
         pub ack: Option<Vec<String>>,
     }
 
+    /// Whose mail: the caller's session, or that of a harness session.
+    pub struct NoticesParams {
+        /// The session of this harness session, instead of the caller's own. For hooks.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub harness_session_id: Option<String>,
+        /// The agent that the harness session will speak for, if it has none yet.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub agent: Option<String>,
+        /// Its project directory, which may have an agent assigned.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub project: Option<String>,
+        /// Wait this long for a message that nobody has announced.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub wait_s: Option<f64>,
+        /// Not these: the caller knows of them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub known: Vec<String>,
+        /// What is answered counts as announced: nobody else announces it to this session.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub claim: bool,
+        /// These were announced by the caller.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub announced: Vec<String>,
+        /// The announcement starts a turn of the harness. Only so many do until its user has said something.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub wake: bool,
+        /// Messages that the agent's auto-responder may answer go to it, if it is on, instead of being told.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub respond: bool,
+        /// The caller waits to wake the harness session; a later one replaces it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub waiter: bool,
+        /// The user of the harness has said something.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub prompted: bool,
+    }
+
     pub struct CheckParams {
         pub message_id: String,
         /// The reply does not count as read by this.
@@ -316,6 +353,35 @@ pub fn is_safe_id(text: &str) -> bool {
 pub struct Inbox {
     pub messages: Vec<Message>,
     pub remaining: u64,
+}
+
+/// A message that waits to be read: who wrote it, never what it says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Notice {
+    pub message_id: String,
+    /// The sender's petname, else its address.
+    pub from: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_session: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Notices {
+    /// Messages that nobody has announced to this session, oldest first.
+    pub new: Vec<Notice>,
+    /// All that wait for this session.
+    pub unread: u64,
+    /// Missing if the harness session speaks for no agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// A process waits to wake this session.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_waiter: bool,
+    /// The caller was a waiter, and another has taken its place or the harness session has ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub over: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -120,13 +120,21 @@ Mail(pub enum MailRequest => MailReply) {
     /// Says that a session of an agent is still there.
     AgentHeartbeat = "agent.heartbeat", agent::CallerParams => agent::Beat, CHANGES;
     /// Ends a session of an agent.
-    AgentRelease = "agent.release", agent::CallerParams => agent::Released, CHANGES;
+    AgentRelease = "agent.release", agent::ReleaseParams => agent::Released, CHANGES;
+    /// Assigns an agent to a harness session, a project directory, or everything else.
+    AgentAssign = "agent.assign", agent::AssignParams => agent::Assignment, Rules { retry: Retry::Safe, ..CHANGES };
+    /// Removes an assignment.
+    AgentUnassign = "agent.unassign", agent::UnassignParams => agent::Unassigned, Rules { retry: Retry::Safe, ..CHANGES };
+    /// Lists assignments, and tells which agent a harness session or directory gets.
+    AgentAssignments = "agent.assignments", agent::AssignmentsParams => agent::Assignments, Rules { scope: Scope::Run, ..READS };
     /// Sends a message.
     MailSend = "mail.send", mail::SendParams => mail::Sent, SENDS;
     /// Tells what became of a sent message.
     MailStatus = "mail.status", mail::MessageParams => mail::Status, Rules { scope: Scope::Run, ..READS };
     /// Returns messages that wait for the caller's session.
     MailInbox = "mail.inbox", mail::InboxParams => mail::Inbox, CHANGES;
+    /// Tells of new mail by sender and id, or waits for some.
+    MailNotices = "mail.notices", mail::NoticesParams => mail::Notices, CHANGES;
     /// Returns the reply to a message if there is one.
     MailCheckReply = "mail.check_reply", mail::CheckParams => mail::CheckedReply, CHANGES;
     /// Waits for the reply to a message.

@@ -45,6 +45,13 @@ pub struct CreateParams {
     /// name from the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
+    /// Keep the state of the shell under this name for a week after its last use, also when the session is over. On
+    /// this machine only, and without isolation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_state: Option<String>,
+    /// Begin with the state that is kept under this name, if there is one of the same shell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restore_state: Option<String>,
     /// Read the user's start-up files (`.bashrc`, `.zshrc`). Default: no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rc: Option<bool>,

@@ -68,6 +68,12 @@ pub struct SessionSpec {
     /// container engine does. The host tells it and leaves it alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outside: Option<Box<IsolationReport>>,
+    /// A file that also gets the state of the shell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_state: Option<String>,
+    /// A file with the state to begin with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restore_state: Option<String>,
     /// What the host finds out itself, since the daemon is elsewhere. `shell`, `shell_path`, `dialect` and
     /// `working_dir` are then to be filled in, and `env` to be added to the host's own environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -18,6 +18,7 @@ mod environment;
 mod feed;
 mod health;
 mod idle_exit;
+mod kept_state;
 mod link;
 mod lookup;
 mod mail_wake;

@@ -124,6 +124,7 @@ async fn wake(
     write::perform(&inner, keys(TRIGGER), &nobody).await?;
     sleep(BEFORE_ENTER).await;
     write::perform(&inner, keys("\r"), &nobody).await?;
+    idle_agents.told(&idle_agent).await?;
     tracing::info!(session = %idle_agent.terminal, "an idle agent was notified of its mail");
     Ok(Woken::Told(idle_agent))
 }

@@ -139,6 +139,8 @@ fn spec() -> SessionSpec {
         state_dir: String::new(),
         socket: String::new(),
         resume: false,
+        keep_state: None,
+        restore_state: None,
         open_files: None,
         resolve: None,
         isolation: None,

@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 PROTOCOL_VERSION = 1
 
 METHODS: tuple[str, ...] = (
+    "agent.assign",
+    "agent.assignments",
     "agent.create",
     "agent.heartbeat",
     "agent.list",
     "agent.release",
     "agent.sessions",
+    "agent.unassign",
     "agent.use",
     "agent.whoami",
     "contact.accept",
@@ -58,6 +61,7 @@ METHODS: tuple[str, ...] = (
     "mail.dead_letters",
     "mail.held",
     "mail.inbox",
+    "mail.notices",
     "mail.reply",
     "mail.reset",
     "mail.send",
@@ -115,8 +119,11 @@ CODES: tuple[str, ...] = (
 
 #: A repetition of these changes nothing.
 REPEATABLE: frozenset[str] = frozenset((
+    "agent.assign",
+    "agent.assignments",
     "agent.list",
     "agent.sessions",
+    "agent.unassign",
     "agent.whoami",
     "contact.list",
     "contact.presence",
@@ -161,6 +168,12 @@ WAITS: dict[str, str] = {
 AgentMode = Literal[
     "daemon",
     "self",
+]
+
+AssignScope = Literal[
+    "session",
+    "project",
+    "global",
 ]
 
 Change = Literal[
@@ -299,6 +312,21 @@ Whereabouts = Literal[
 
 
 @dataclass(slots=True, kw_only=True)
+class AgentAssignmentsReply(Shown):
+    #: Those of the harness session that was named, of all projects, and the global one.
+    assignments: list[Assignment]
+    #: The agent that the named harness session and project get.
+    effective: str | None = None
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            assignments=[Assignment.decode(item) for item in data["assignments"]],
+            effective=data.get("effective"),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class AgentCreateReply(Shown):
     address: str
     agent: str
@@ -374,6 +402,20 @@ class AgentSessionsReply(Shown):
 
 
 @dataclass(slots=True, kw_only=True)
+class AgentUnassignReply(Shown):
+    #: False if there was no such assignment.
+    removed: bool
+    scope: AssignScope
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            removed=data["removed"],
+            scope=data["scope"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class AgentUseReply(Shown):
     address: str
     agent: str
@@ -416,6 +458,22 @@ class AgentWhoamiReply(Shown):
             label=data["label"],
             live_sessions=data["live_sessions"],
             mode=data["mode"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Assignment(Shown):
+    agent: str
+    #: The harness session id or the directory; missing for `global`.
+    key: str | None = None
+    scope: AssignScope
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            agent=data["agent"],
+            key=data.get("key"),
+            scope=data["scope"],
         )
 
 
@@ -1331,6 +1389,33 @@ class MailInboxReply(Shown):
 
 
 @dataclass(slots=True, kw_only=True)
+class MailNoticesReply(Shown):
+    #: Missing if the harness session speaks for no agent.
+    agent: str | None = None
+    #: A process waits to wake this session.
+    has_waiter: bool = False
+    label: str | None = None
+    #: Messages that nobody has announced to this session, oldest first.
+    new: list[Notice]
+    #: The caller was a waiter, and another has taken its place or the harness session has
+    #: ended.
+    over: bool = False
+    #: All that wait for this session.
+    unread: int
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            agent=data.get("agent"),
+            has_waiter=data.get("has_waiter", False),
+            label=data.get("label"),
+            new=[Notice.decode(item) for item in data["new"]],
+            over=data.get("over", False),
+            unread=data["unread"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class MailReplyReply(Shown):
     from_session: str
     message_id: str
@@ -1571,6 +1656,24 @@ class NetAllow(Shown):
     def decode(cls, data: dict[str, Any]) -> Self:
         return cls(
             allow=data["allow"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Notice(Shown):
+    """A message that waits to be read: who wrote it, never what it says."""
+
+    #: The sender's petname, else its address.
+    from_: str
+    from_session: str | None = None
+    message_id: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            from_=data["from"],
+            from_session=data.get("from_session"),
+            message_id=data["message_id"],
         )
 
 

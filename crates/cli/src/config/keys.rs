@@ -55,7 +55,8 @@ keys! {
     KeepSessions, "TRL_KEEP_SESSIONS", Some("keep_sessions"), Inside, "keep sessions running for the next daemon when this one ends; default no";
     ContainerEngine, "TRL_CONTAINER_ENGINE", Some("container_engine"), Outside, "container engine for sessions in containers: `docker`, `podman`, `nerdctl` or the path of one; default the first that is installed";
     HostProgram, "TRL_HOST_PROGRAM", Some("host_program"), Outside, "statically linked host program for containers and other machines; default `trl-host-ARCH` beside `trl`";
-    McpTools, "TRL_MCP_TOOLS", Some("mcp_tools"), Inside, "tools for MCP clients: `minimal`, `terminal`, `default`, `mail`, `full`, or names separated by commas";
+    McpTools, "TRL_MCP_TOOLS", Some("mcp_tools"), Inside, "tools for MCP clients: `minimal`, `terminal`, `default`, `mail`, `files`, `full`, or names separated by commas";
+    Channel, "TRL_CHANNEL", Some("channel"), Inside, "how `trl mcp` tells clients with channels of new mail: `notice` (sender and id), `message` (with the text, framed), `off`; default `notice`, and others announce the message too";
     McpStructured, "TRL_MCP_STRUCTURED", Some("mcp_structured"), Inside, "results for MCP clients also as structured fields, with output schemas. For programs: models are shown the fields instead of the text; default no";
     Relay, "TRL_RELAY", Some("relay"), Outside, "broker for mail between machines, `nats://HOST:4222` or `tls://HOST:4222`; several addresses of a cluster separated by commas; default none";
     RelayCredentials, "TRL_RELAY_CREDENTIALS", Some("relay_credentials"), Outside, "key file (mode 0600) of this daemon's agent, or a directory with one for each agent: `ADDRESS.nk` or `ADDRESS.creds`";

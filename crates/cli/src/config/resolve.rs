@@ -44,6 +44,7 @@ pub(crate) struct Settings {
     pub(crate) host_program: Option<PathBuf>,
     pub(crate) mcp_tools: trl_mcp::Profile,
     pub(crate) mcp_structured: bool,
+    pub(crate) channel: trl_mcp::Channel,
     pub(crate) relay: Option<BrokerConfig>,
     #[cfg_attr(
         not(any(test, feature = "relay-nats")),
@@ -140,6 +141,13 @@ pub(crate) fn resolve(layers: &Layers, ambient: &Ambient) -> Result<Settings, Co
             |text| text.parse().ok(),
             value::TOOLS,
             trl_mcp::Profile::default(),
+        )?,
+        channel: read(
+            layers,
+            Key::Channel,
+            trl_mcp::Channel::named,
+            value::CHANNEL,
+            trl_mcp::Channel::Unset,
         )?,
         mcp_structured: read(layers, Key::McpStructured, value::yes_no, value::YES_NO, false)?,
         relay: relay(layers, ambient),

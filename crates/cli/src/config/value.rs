@@ -11,7 +11,8 @@ pub(crate) const COUNT: &str = "a whole number of at least 1";
 pub(crate) const ADDRESS: &str =
     "an address and a port (`127.0.0.1:7700`, `[::1]:7700`, `localhost:7700`, or `7700`)";
 pub(crate) const TOOLS: &str =
-    "`minimal`, `terminal`, `default`, `mail`, `full`, or names of tools separated by commas";
+    "`minimal`, `terminal`, `default`, `mail`, `files`, `full`, or names of tools separated by commas";
+pub(crate) const CHANNEL: &str = "`notice`, `message` or `off`";
 pub(crate) const FORMAT: &str = "`human` or `json`";
 
 /// Seconds, plain or with `ms`, `s`, `m`, `h` or `d`.

@@ -10,7 +10,7 @@ use crate::human;
 use crate::identity::Who;
 use crate::output;
 use crate::table::{Keep, Table};
-use crate::verbs::autorespond;
+use crate::verbs::{assign, autorespond};
 
 /// Create and show agents, which can send each other messages
 #[derive(Debug, clap::Args)]
@@ -54,6 +54,9 @@ enum Action {
         who: Who,
     },
     Autorespond(autorespond::Args),
+    Assign(assign::Assign),
+    Unassign(assign::Unassign),
+    Assignments(assign::List),
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -74,6 +77,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
         Action::Whoami { who } => whoami(who, context).await,
         Action::Sessions { who } => sessions(who, context).await,
         Action::Autorespond(args) => autorespond::run(args, context).await,
+        Action::Assign(args) => assign::assign(args, context).await,
+        Action::Unassign(args) => assign::unassign(args, context).await,
+        Action::Assignments(args) => assign::list(args, context).await,
     }
 }
 

@@ -17,7 +17,7 @@ use crate::verbs::{serve, version};
 /// What the agent starts ends with it, unless it asks to keep it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Tools to offer: minimal, terminal, default, mail, full, or names separated by commas [env: TRL_MCP_TOOLS]
+    /// Tools to offer: minimal, terminal, default, mail, files, full, or names separated by commas [env: TRL_MCP_TOOLS]
     #[arg(long, value_name = "SET")]
     tools: Option<Profile>,
     /// Give results as fields too, with output schemas; for programs [env: TRL_MCP_STRUCTURED]
@@ -39,6 +39,11 @@ impl Args {
             new_session: target::creation(None, &target::Making::default()),
             agent: self.agent.clone().or_else(|| identity::told(identity::AGENT)),
             harness_session_id: harness::session_id(),
+            project: harness::project(),
+            channel: context.settings.channel,
+            present: self.agent.is_some()
+                || identity::told(identity::AGENT).is_some()
+                || context.may_have_mail(),
             harness: harness::name().map(str::to_owned),
             label: identity::told(identity::LABEL),
             terminal: identity::inside(),

@@ -2,6 +2,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod agents;
+pub(crate) mod assign;
 pub(crate) mod attach;
 pub(crate) mod autorespond;
 pub(crate) mod cancel;
@@ -11,6 +12,7 @@ pub(crate) mod contacts;
 pub(crate) mod cp;
 pub(crate) mod doctor;
 pub(crate) mod envelope;
+pub(crate) mod hook;
 pub(crate) mod inbox;
 pub(crate) mod info;
 pub(crate) mod kill;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use trl_testkit::process::{self, Signal, signal};
-use trl_testkit::{GUARD, daemon, trl, wait_until};
+use trl_testkit::{GUARD, Person, daemon, trl, wait_until};
 
 use super::{Model, ROOT, Stage, succeeds};
 
@@ -26,7 +26,7 @@ impl Stage {
 
     /// One answer of a headless session; its JSON.
     #[track_caller]
-    fn prompt(&self, model: &Model, args: &[&str]) -> Value {
+    pub(super) fn prompt(&self, model: &Model, args: &[&str]) -> Value {
         let mut command = self.claude(model);
         command.args(["-p", "go on", "--output-format", "json"]).args(args);
         serde_json::from_str(&succeeds(command)).unwrap()
@@ -47,6 +47,90 @@ impl Stage {
             succeeds(command);
         }
     }
+}
+
+#[test]
+fn a_resumed_session_finds_its_shell_as_it_was() {
+    let stage = Stage::new(daemon!());
+    let config = stage.server();
+    let build = json!([
+        {"tool": "run", "input": {"command": "cd /usr; x=5; greet() { echo \"hello $1\"; }; set -o noglob"}},
+        // When this one runs, the state after the first is written.
+        {"tool": "run", "input": {"command": ":"}},
+        {"text": "done"},
+    ]);
+    let args = ["--mcp-config", &config, "--allowedTools", "mcp__trl__run"];
+    let first = Model::new(&build);
+    let session = stage.prompt(&first, &args)["session_id"].as_str().unwrap().to_owned();
+    assert!(first.seen().contains("exit code 0"), "{}", first.seen());
+    wait_until("the end of its processes", GUARD, || {
+        stage.daemon.connect().ok("session.list", json!({}))["sessions"].as_array().unwrap().is_empty()
+    });
+    let find = json!([
+        {"tool": "run", "input": {"command": "pwd; echo $x; greet you; shopt -o noglob"}},
+        {"text": "done"},
+    ]);
+    let second = Model::new(&find);
+    stage.prompt(&second, &[&args[..], &["--resume", &session]].concat());
+    assert!(second.seen().contains(r"/usr\n5\nhello you\nnoglob"), "{}", second.seen());
+    // Another session of the harness has nothing of it.
+    let other =
+        Model::new(&json!([{"tool": "run", "input": {"command": "echo \"<$x>\""}}, {"text": "done"}]));
+    stage.prompt(&other, &args);
+    assert!(other.seen().contains("<>"), "{}", other.seen());
+}
+
+/// Answers beforehand what the program asks a person at its first start.
+fn at_home(stage: &Stage) {
+    let file = stage.home.path().join(".claude.json");
+    let text = std::fs::read_to_string(&file).unwrap_or_default();
+    let mut settings: Value = serde_json::from_str(&text).unwrap_or_else(|_| json!({}));
+    settings["hasCompletedOnboarding"] = json!(true);
+    settings["theme"] = json!("dark");
+    settings["customApiKeyResponses"] = json!({"approved": [&KEY[KEY.len() - 20..]], "rejected": []});
+    settings["projects"][stage.daemon.work().to_str().unwrap()] = json!({"hasTrustDialogAccepted": true});
+    std::fs::write(file, settings.to_string()).unwrap();
+}
+
+#[test]
+fn an_idle_session_is_woken_by_mail_and_answers() {
+    let stage = Stage::new(daemon!());
+    for name in ["ann", "bob"] {
+        assert!(stage.daemon.trl(&["agent", "create", name]).status.success());
+    }
+    let script = json!([
+        {"text": "ready", "if": "good morning"},
+        {"tool": "inbox", "input": {}, "if": "1 new message from ann"},
+        {"tool": "send", "input": {"to": "ann", "text": "awake", "in_reply_to": "{{message (msg-[0-9a-f]+), from ann}}"}},
+        {"text": "answered"},
+    ]);
+    let model = Model::new(&script);
+    stage.install_plugin(&model);
+    at_home(&stage);
+    let mut command = stage.claude(&model);
+    command.env("TRL_AGENT", "bob");
+    command.args(["--allowedTools", "mcp__plugin_trl_trl__inbox,mcp__plugin_trl_trl__send"]);
+    let mut person = Person::at(command);
+    person.sees("❯");
+    person.types("good morning");
+    person.sees("good morning");
+    person.types("\r");
+    person.sees("ready");
+    // Nobody is at the keyboard from here on.
+    let sent = stage.daemon.trl(&["send", "--as", "ann", "bob", "are you there?"]);
+    assert!(sent.status.success(), "{sent:?}");
+    person.sees("answered");
+    let woken = model.asked().into_iter().map(|body| body.to_string());
+    let woken = woken.into_iter().find(|text| text.contains("1 new message from ann")).unwrap();
+    assert!(!woken.contains("are you there?"), "the waiter tells who wrote, not what");
+    let answer = stage.daemon.trl(&["inbox", "--as", "ann", "--wait", "60"]);
+    assert!(String::from_utf8_lossy(&answer.stdout).contains("awake"), "{answer:?}");
+    // A killed harness takes its waiter with it.
+    person.signals(Signal::KILL);
+    wait_until("the end of the waiter", GUARD, || {
+        let waits = |pid: &i32| process::arguments(*pid).windows(2).any(|words| words == ["hook", "wait"]);
+        !stage.daemon.processes().iter().any(waits)
+    });
 }
 
 #[test]

@@ -41,6 +41,29 @@ impl Stage {
 const FREE: &str = "--dangerously-bypass-approvals-and-sandbox";
 
 #[test]
+fn a_resumed_session_finds_its_shell_as_it_was() {
+    let stage = Stage::new(daemon!());
+    let build = json!([
+        {"tool": "run", "input": {"command": "cd /usr; x=5"}},
+        {"tool": "run", "input": {"command": ":"}},
+        {"text": "done"},
+    ]);
+    let first = Model::new(&build);
+    let mut command = stage.codex(&first, "");
+    command.args([FREE, "go on"]);
+    succeeds(command);
+    wait_until("the end of its processes", GUARD, || {
+        stage.daemon.connect().ok("session.list", json!({}))["sessions"].as_array().unwrap().is_empty()
+    });
+    let second =
+        Model::new(&json!([{"tool": "run", "input": {"command": "pwd; echo $x"}}, {"text": "done"}]));
+    let mut command = stage.codex(&second, "");
+    command.args(["resume", "--last", FREE, "go on"]);
+    succeeds(command);
+    assert!(second.seen().contains(r"/usr\n5\n"), "{}", second.seen());
+}
+
+#[test]
 fn agents_write_to_each_other_under_labels_of_their_own() {
     let stage = Stage::new(daemon!());
     for name in ["ann", "bob"] {

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use trl_testkit::daemon;
+use trl_testkit::{GUARD, daemon, wait_until};
 
 use super::{Model, ROOT, Stage, succeeds};
 
@@ -25,6 +25,31 @@ fn it_is_valid_and_installs() {
 }
 
 #[test]
+fn what_the_hooks_say_reaches_the_model() {
+    let stage = Stage::new(daemon!());
+    for name in ["ann", "bob"] {
+        assert!(stage.daemon.trl(&["agent", "create", name]).status.success());
+    }
+    assert!(stage.daemon.trl(&["agent", "assign", "bob", "--global"]).status.success());
+    assert!(stage.daemon.trl(&["send", "--as", "ann", "bob", "psst"]).status.success());
+    wait_until("the message arrives", GUARD, || {
+        let unread = json!({"harness_session_id": "nobody", "agent": "bob"});
+        stage.daemon.connect().ok("mail.notices", unread)["unread"] == 1
+    });
+    let model = Model::new(&json!([]));
+    stage.install_plugin(&model);
+    let said = stage.prompt(&model, &[]);
+    let asked = model.asked().into_iter().map(|body| body.to_string()).collect::<String>();
+    assert!(asked.contains("trl: you are agent bob"), "{asked}");
+    assert!(asked.contains("1 unread message") && !asked.contains("psst"), "{asked}");
+    // The session is over, and its label free.
+    wait_until("the label is released", GUARD, || {
+        stage.daemon.connect().ok("agent.sessions", json!({"agent": "bob"}))["sessions"] == json!([])
+    });
+    assert!(said["session_id"].is_string());
+}
+
+#[test]
 fn without_the_program_the_plugin_says_what_to_install() {
     let script = format!("{ROOT}/plugin/claude-code/bin/trl-plugin");
     let run = |args: &[&str]| {
@@ -32,9 +57,10 @@ fn without_the_program_the_plugin_says_what_to_install() {
         command.args(args).env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
         command.output().unwrap()
     };
-    let start = run(&["check"]);
+    let start = run(&["hook", "session-start"]);
     let said: Value = serde_json::from_slice(&start.stdout).unwrap();
     assert!(said["systemMessage"].as_str().unwrap().contains("cargo install"), "{said}");
+    assert!(run(&["hook", "stop"]).status.success());
     let server = run(&["mcp"]);
     assert_eq!(server.status.code(), Some(127));
     assert!(String::from_utf8_lossy(&server.stderr).contains("cargo install"));

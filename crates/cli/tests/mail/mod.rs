@@ -2,6 +2,8 @@
 
 mod autorespond;
 mod exchange;
+mod follow;
+mod hooks;
 mod people;
 #[cfg(feature = "relay-nats")]
 mod relay;

@@ -1,9 +1,11 @@
 //! The MCP server, as raw messages and with official clients.
 
+mod channel;
 mod client;
 mod clients;
 mod conforms;
 mod faults;
+mod files;
 mod mail;
 mod recorded;
 mod server;

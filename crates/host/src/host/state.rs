@@ -117,6 +117,10 @@ impl Host {
         let waiting = self.commands.queue().collect();
         let since = Since { next_number: self.commands.next_number(), waiting };
         let file = SessionFile::new(self.spec.clone(), self.info(), SavedState { snapshot, since });
+        if let Some(kept) = &self.spec.keep_state {
+            // What could not be kept only means that a later session begins anew.
+            file.write_as(Path::new(kept)).ok();
+        }
         file.write(Path::new(&self.spec.state_dir))
     }
 }

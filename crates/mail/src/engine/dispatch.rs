@@ -25,6 +25,7 @@ impl Engine {
 
     // Without a catch-all: a new method does not compile until somebody answers it.
     #[deny(clippy::wildcard_enum_match_arm)]
+    #[expect(clippy::too_many_lines, reason = "one arm for each method")]
     async fn answer(&self, request: MailRequest, caller: Caller) -> Result<MailReply, MailError> {
         use MailRequest as Ask;
         Ok(match request {
@@ -43,9 +44,22 @@ impl Engine {
                 self.tx(move |tx| tx.heartbeat(&tx.caller(caller, params.as_token.as_deref())?)).await?,
             )),
             Ask::AgentRelease(params) => MailReply::AgentRelease(Box::new(
-                self.tx(move |tx| tx.release(&tx.caller(caller, params.as_token.as_deref())?, caller))
-                    .await?,
+                self.tx(move |tx| match params.harness_session_id.as_deref() {
+                    Some(harness_id) => tx.release_harness(harness_id),
+                    None => tx.release(&tx.caller(caller, params.as_token.as_deref())?, caller),
+                })
+                .await?,
             )),
+            Ask::AgentAssign(params) => {
+                MailReply::AgentAssign(Box::new(self.tx(move |tx| tx.assign(&params)).await?))
+            }
+            Ask::AgentUnassign(params) => {
+                MailReply::AgentUnassign(Box::new(self.tx(move |tx| tx.unassign(&params)).await?))
+            }
+            Ask::AgentAssignments(params) => {
+                MailReply::AgentAssignments(Box::new(self.tx(move |tx| tx.assignments(&params)).await?))
+            }
+            Ask::MailNotices(params) => MailReply::MailNotices(Box::new(self.notices(params, caller).await?)),
             Ask::MailSend(params) => MailReply::MailSend(Box::new(self.send(params, caller).await?.0)),
             Ask::MailStatus(params) => MailReply::MailStatus(Box::new(
                 self.tx(move |tx| {

@@ -26,6 +26,7 @@ use crate::presence::{Connections, Processes};
 use crate::relay::Relay;
 use crate::store::{Owner, Witness, WitnessFile};
 
+use inbox::notices::Waiters;
 use inbox::reading::UnwrittenLeases;
 use sending::outbox::DuePacket;
 use sending::publish_queue::PublishQueue;
@@ -60,6 +61,7 @@ pub(crate) struct Env {
     /// The count of seals that the witness last noted.
     pub(crate) witnessed: AtomicU64,
     pub(crate) unwritten_leases: UnwrittenLeases,
+    pub(crate) waiters: Waiters,
     pub(crate) rates: Rates,
     /// When old packet ids were last forgotten.
     pub(crate) forgot_at: AtomicI64,

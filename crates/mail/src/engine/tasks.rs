@@ -94,6 +94,7 @@ impl Mail {
             wakeups: Wakeups::default(),
             publish_queue: crate::engine::sending::publish_queue::PublishQueue::default(),
             unwritten_leases: crate::engine::inbox::reading::UnwrittenLeases::default(),
+            waiters: crate::engine::inbox::notices::Waiters::default(),
             rates: crate::engine::sending::rates::Rates::default(),
             forgot_at: AtomicI64::new(0),
             has_terminals: AtomicBool::new(has_terminals(&database)?),

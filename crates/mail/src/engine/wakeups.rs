@@ -11,6 +11,10 @@ pub(crate) enum Wake {
     Inbox(String),
     /// A reply to this outbox row came, or can no longer come.
     Reply(i64),
+    /// Never rung: who listens waits for mail of this session, and takes it.
+    Reader(String),
+    /// A session of an agent appeared for this harness session.
+    HarnessSession(String),
     /// Something waits to be sealed or published.
     Pump,
     /// Packets were sealed and only wait to be published.
@@ -51,6 +55,10 @@ impl Wakeups {
         WakeupListener { wakeups: self, wake, notify }
     }
 
+    pub(crate) fn is_listened_to(&self, wake: &Wake) -> bool {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).contains_key(wake)
+    }
+
     pub(crate) fn notify_all(&self, wakes: &[Wake]) {
         if wakes.is_empty() {
             return;
@@ -60,7 +68,9 @@ impl Wakeups {
             if let Some(notify) = listeners.get(wake) {
                 match wake {
                     // Many may wait for these, and each looks before it waits.
-                    Wake::Inbox(_) | Wake::Reply(_) => notify.notify_waiters(),
+                    Wake::Inbox(_) | Wake::Reply(_) | Wake::Reader(_) | Wake::HarnessSession(_) => {
+                        notify.notify_waiters();
+                    }
                     // One loop waits for each of these; a notification that comes while it works must not be lost.
                     Wake::Pump
                     | Wake::PublishQueue

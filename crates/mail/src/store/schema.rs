@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use crate::error::MailError;
 
-const STEPS: &[&str] = &[V1, V2, V3];
+const STEPS: &[&str] = &[V1, V2, V3, V4];
 
 const V1: &str = "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -221,6 +221,19 @@ ALTER TABLE mail ADD COLUMN dropped TEXT NOT NULL DEFAULT '';
 ALTER TABLE outbox ADD COLUMN send_id TEXT;
 ALTER TABLE outbox ADD COLUMN send_digest BLOB;
 CREATE UNIQUE INDEX outbox_send_id ON outbox(agent_id, send_id) WHERE send_id IS NOT NULL;
+";
+
+const V4: &str = "
+-- Somebody has told the session of this message.
+ALTER TABLE deliveries ADD COLUMN announced INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX sessions_harness ON sessions(harness_id, last_seen);
+-- Which agent a harness session, a directory or everything else (an empty key) gets.
+CREATE TABLE assignments (
+  scope TEXT NOT NULL, key TEXT NOT NULL, agent_id INTEGER NOT NULL REFERENCES agents(id),
+  PRIMARY KEY (scope, key)
+) WITHOUT ROWID;
+INSERT INTO assignments SELECT 'session', harness_id, agent_id FROM usual;
+DROP TABLE usual;
 ";
 
 /// Brings a file to the newest version; refuses one from the future.

@@ -141,6 +141,11 @@ impl Office {
         inbox["messages"].as_array().unwrap().is_empty()
     }
 
+    /// Waits until something lies in this session's inbox that nobody has announced.
+    pub async fn reaches_inbox(&self, connection: u64) {
+        self.get(connection, "mail.notices", json!({"wait_s": 20.0})).await;
+    }
+
     /// Waits until a sent message is in this state.
     pub async fn reaches(&self, connection: u64, id: &str, state: &str) -> Value {
         let asked = || self.get(connection, "mail.status", json!({"message_id": id}));

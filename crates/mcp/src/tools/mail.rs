@@ -1,5 +1,6 @@
 //! Mail between agents: what other programs of this kind call these tools, they are called here too.
 
+mod assign;
 mod autorespond;
 mod contacts;
 mod inbox;
@@ -16,6 +17,9 @@ pub(crate) fn all() -> Vec<Entry> {
         Entry::of::<who::Use>(),
         Entry::of::<who::Whoami>(),
         Entry::of::<who::Sessions>(),
+        Entry::of::<assign::Assign>(),
+        Entry::of::<assign::Unassign>(),
+        Entry::of::<assign::Assignments>(),
         Entry::of::<who::Reset>(),
         Entry::of::<send::SendAndWait>(),
         Entry::of::<send::AutoReply>(),

@@ -1,12 +1,14 @@
 //! `run`: a command in a living shell, or beside it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use trl_protocol::exec::{CancelParams, Encoding, RunParams};
+use tokio::sync::watch;
+use trl_client::{Event, HeadTail, Step};
+use trl_protocol::exec::{AttachParams, CancelParams, Encoding, ExecParams, RunParams};
 use trl_protocol::session::SessionParams;
 use trl_protocol::{Code, ExecId, Fault};
 
@@ -15,7 +17,6 @@ use crate::follow::{Heard, Until, follow};
 use crate::guest::{CalledSession, Guest, is_over};
 use crate::report::{Facts, Report};
 use crate::toolbox::{Call, Hints, Spec};
-use trl_client::HeadTail;
 
 /// How long a call takes at most unless it says so: clients give up on calls after a minute.
 const SOFT_S: f64 = 30.0;
@@ -25,8 +26,10 @@ const BACKGROUND_S: f64 = 1.0;
 pub(crate) const MAX_OUTPUT: usize = 16_000;
 /// Most of each stream that a call may ask for: a result must fit into one event of a client's.
 pub(crate) const MOST_OUTPUT: usize = 200_000;
-/// How often the command that blocks a session is looked at.
-const LOOK_AGAIN: Duration = Duration::from_millis(300);
+/// Most commands are over by then, and nobody needs to know whether they had to wait.
+const FIRST_LOOK: Duration = Duration::from_millis(300);
+/// Between the end of one command and the start of the next.
+const A_MOMENT: Duration = Duration::from_millis(20);
 
 pub(crate) struct Run;
 
@@ -38,6 +41,9 @@ pub(crate) struct Args {
     /// Name of a session to share or separate work; made on first use. Default: your own
     #[serde(default)]
     session: Option<String>,
+    /// Where a new session runs: container:IMAGE, ssh:HOST or a configured name. Default: here
+    #[serde(default)]
+    runtime: Option<String>,
     /// Run beside the shell and return at once, for servers and watchers. It sees the shell's cwd and environment but cannot change them
     #[serde(default)]
     background: bool,
@@ -88,7 +94,10 @@ impl Spec for Run {
     type Answer = Report;
 
     async fn call(args: Args, call: Call) -> Result<(String, Report), Fault> {
-        let mut place = call.guest.place(args.session.as_deref()).await?;
+        let mut place = match args.runtime.as_deref().filter(|runtime| !runtime.is_empty()) {
+            Some(runtime) => call.guest.place_in(runtime, args.session.as_deref()).await?,
+            None => call.guest.place(args.session.as_deref()).await?,
+        };
         let heard = match hear(&args, &place, &call).await {
             // Its own session ended since; its commands go to a new one.
             Err(fault) if place.own && is_over(&fault) => {
@@ -135,11 +144,11 @@ async fn hear(args: &Args, place: &CalledSession, call: &Call) -> Result<Heard, 
     let until = Until { soft, quiet: None, ends_command: true };
     let bind = (!place.bound && !args.keep).then(|| Arc::clone(guest));
     let streams = [HeadTail::new(0, limit), HeadTail::new(0, limit)];
-    let own = Mutex::new(None);
+    let (started, own) = watch::channel(None);
     let heard = async {
         let stream = guest.client.stream(&params).await.map_err(fault::of)?;
         let started = |exec_id| {
-            *own.lock().unwrap_or_else(PoisonError::into_inner) = Some(exec_id);
+            started.send_replace(Some(exec_id));
             bound(&bind, exec_id);
         };
         follow(&guest.client, stream, streams, until, (&call.teller, &call.ct), started).await
@@ -149,9 +158,9 @@ async fn hear(args: &Args, place: &CalledSession, call: &Call) -> Result<Heard, 
     }
     let (running, prompt) = tokio::select! {
         heard = heard => return heard,
-        blocked = blocked(guest, place, &own) => blocked,
+        blocked = blocked(guest, place, own.clone()) => blocked,
     };
-    let ours = own.into_inner().unwrap_or_else(PoisonError::into_inner).map(|exec_id| exec_id.to_string());
+    let ours = own.borrow().map(|exec_id: ExecId| exec_id.to_string());
     let drop_it = CancelParams { session_id: None, exec_id: ours, signal: None };
     if let Err(error) = guest.client.exec_cancel(&drop_it).await {
         tracing::debug!(%error, "a queued command was not dropped");
@@ -161,18 +170,48 @@ async fn hear(args: &Args, place: &CalledSession, call: &Call) -> Result<Heard, 
 
 /// Resolves when this command waits for one that waits for input: nobody will answer that one while
 /// the client waits for this.
-async fn blocked(guest: &Guest, place: &CalledSession, own: &Mutex<Option<ExecId>>) -> (ExecId, String) {
+async fn blocked(
+    guest: &Guest,
+    place: &CalledSession,
+    mut own: watch::Receiver<Option<ExecId>>,
+) -> (ExecId, String) {
+    tokio::time::sleep(FIRST_LOOK).await;
+    let Some(ours) = own.wait_for(Option::is_some).await.ok().and_then(|ours| *ours) else {
+        return std::future::pending().await;
+    };
     loop {
-        // Most commands are over before the first look.
-        tokio::time::sleep(LOOK_AGAIN).await;
-        let ours = *own.lock().unwrap_or_else(PoisonError::into_inner);
-        let running = guest.running(place.id).await;
-        if ours.is_some() && running == ours {
-            return std::future::pending().await;
+        match guest.running(place.id).await {
+            Some(running) if running == ours => return std::future::pending().await,
+            Some(running) => {
+                if let Some(prompt) = asks(guest, running).await {
+                    return (running, prompt);
+                }
+            }
+            None => tokio::time::sleep(A_MOMENT).await,
         }
-        let Some((running, _)) = running.zip(ours) else { continue };
-        if let Some(prompt) = guest.asks_for_input(running).await {
-            return (running, prompt);
+    }
+}
+
+/// Waits until a command asks for input, or has ended.
+async fn asks(guest: &Guest, exec: ExecId) -> Option<String> {
+    let about = ExecParams { exec_id: exec.to_string() };
+    let info = guest.client.exec_info(&about).await.ok()?;
+    let from_here = AttachParams {
+        exec_id: about.exec_id,
+        stdout_offset: info.stdout_bytes,
+        stderr_offset: info.stderr_bytes,
+        encoding: Encoding::Base64,
+    };
+    let mut stream = guest.client.attach(&from_here).await.ok()?;
+    // What it asked before we listened is no event any more.
+    if let Some(prompt) = guest.asks_for_input(exec).await {
+        return Some(prompt);
+    }
+    loop {
+        match stream.next().await.ok()? {
+            Step::Event(Event::Waiting { prompt, .. }) => return Some(prompt),
+            Step::Event(_) => {}
+            Step::Done(_) => return None,
         }
     }
 }

@@ -86,6 +86,7 @@ fn change(reply: &MailReply) -> Option<ChangeEvent> {
 fn waits(request: &MailRequest) -> bool {
     match request {
         MailRequest::MailInbox(params) => params.wait_s.is_some(),
+        MailRequest::MailNotices(params) => params.wait_s.is_some(),
         MailRequest::MailAwaitReply(_) | MailRequest::MailSendAndWait(_) => true,
         _ => false,
     }

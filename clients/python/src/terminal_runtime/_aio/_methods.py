@@ -19,13 +19,17 @@ from .._progress import (
     TerminalProgress,
 )
 from ..protocol import (
+    AgentAssignmentsReply,
     AgentCreateReply,
     AgentHeartbeatReply,
     AgentListReply,
     AgentReleaseReply,
     AgentSessionsReply,
+    AgentUnassignReply,
     AgentUseReply,
     AgentWhoamiReply,
+    AssignScope,
+    Assignment,
     ChangeEvent,
     ContactListReply,
     ContactPresenceReply,
@@ -60,6 +64,7 @@ from ..protocol import (
     MailEvent,
     MailHeldReply,
     MailInboxReply,
+    MailNoticesReply,
     MailReplyReply,
     MailResetReply,
     MailSendAndWaitReply,
@@ -111,6 +116,44 @@ class AsyncMethods:
     def _stream(self, progress: Progress[EventT, ReplyT]) -> AsyncEventStream[EventT, ReplyT]:
         raise NotImplementedError
 
+    async def agent_assign(
+        self,
+        *,
+        agent: str,
+        harness_session_id: str | None = None,
+        project: str | None = None,
+        scope: AssignScope | None = None,
+    ) -> Assignment:
+        """`agent.assign`: Assigns an agent to a harness session, a project directory, or
+        everything else.
+        """
+        params = _given(
+            {
+                "agent": agent,
+                "harness_session_id": harness_session_id,
+                "project": project,
+                "scope": scope,
+            }
+        )
+        return await self._request("agent.assign", params, Assignment)
+
+    async def agent_assignments(
+        self,
+        *,
+        harness_session_id: str | None = None,
+        project: str | None = None,
+    ) -> AgentAssignmentsReply:
+        """`agent.assignments`: Lists assignments, and tells which agent a harness session or
+        directory gets.
+        """
+        params = _given(
+            {
+                "harness_session_id": harness_session_id,
+                "project": project,
+            }
+        )
+        return await self._request("agent.assignments", params, AgentAssignmentsReply)
+
     async def agent_create(
         self,
         *,
@@ -153,11 +196,13 @@ class AsyncMethods:
         self,
         *,
         as_: str | None = None,
+        harness_session_id: str | None = None,
     ) -> AgentReleaseReply:
         """`agent.release`: Ends a session of an agent."""
         params = _given(
             {
                 "as": as_,
+                "harness_session_id": harness_session_id,
             }
         )
         return await self._request("agent.release", params, AgentReleaseReply)
@@ -177,6 +222,23 @@ class AsyncMethods:
         )
         return await self._request("agent.sessions", params, AgentSessionsReply)
 
+    async def agent_unassign(
+        self,
+        *,
+        harness_session_id: str | None = None,
+        project: str | None = None,
+        scope: AssignScope | None = None,
+    ) -> AgentUnassignReply:
+        """`agent.unassign`: Removes an assignment."""
+        params = _given(
+            {
+                "harness_session_id": harness_session_id,
+                "project": project,
+                "scope": scope,
+            }
+        )
+        return await self._request("agent.unassign", params, AgentUnassignReply)
+
     async def agent_use(
         self,
         *,
@@ -187,6 +249,7 @@ class AsyncMethods:
         label: str | None = None,
         pid: int | None = None,
         primary: bool | None = None,
+        project: str | None = None,
         terminal: str | None = None,
         usual: bool | None = None,
     ) -> AgentUseReply:
@@ -200,6 +263,7 @@ class AsyncMethods:
                 "label": label,
                 "pid": pid,
                 "primary": primary,
+                "project": project,
                 "terminal": terminal,
                 "usual": usual,
             }
@@ -901,6 +965,41 @@ class AsyncMethods:
         )
         return await self._request("mail.inbox", params, MailInboxReply)
 
+    async def mail_notices(
+        self,
+        *,
+        agent: str | None = None,
+        announced: Sequence[str] | None = None,
+        as_: str | None = None,
+        claim: bool | None = None,
+        harness_session_id: str | None = None,
+        known: Sequence[str] | None = None,
+        project: str | None = None,
+        prompted: bool | None = None,
+        respond: bool | None = None,
+        wait_s: float | None = None,
+        waiter: bool | None = None,
+        wake: bool | None = None,
+    ) -> MailNoticesReply:
+        """`mail.notices`: Tells of new mail by sender and id, or waits for some."""
+        params = _given(
+            {
+                "agent": agent,
+                "announced": announced,
+                "as": as_,
+                "claim": claim,
+                "harness_session_id": harness_session_id,
+                "known": known,
+                "project": project,
+                "prompted": prompted,
+                "respond": respond,
+                "wait_s": wait_s,
+                "waiter": waiter,
+                "wake": wake,
+            }
+        )
+        return await self._request("mail.notices", params, MailNoticesReply)
+
     async def mail_reply(
         self,
         *,
@@ -1071,9 +1170,11 @@ class AsyncMethods:
         env: Mapping[str, str] | None = None,
         idle_timeout_s: float | None = None,
         isolation: Profile | SessionCreateIsolationParam | None = None,
+        keep_state: str | None = None,
         limits: SessionLimitsParam | None = None,
         name: str | None = None,
         rc: bool | None = None,
+        restore_state: str | None = None,
         runtime: str | None = None,
         shell: str | None = None,
         timeout_s: float | None = None,
@@ -1088,9 +1189,11 @@ class AsyncMethods:
                 "env": env,
                 "idle_timeout_s": idle_timeout_s,
                 "isolation": isolation,
+                "keep_state": keep_state,
                 "limits": limits,
                 "name": name,
                 "rc": rc,
+                "restore_state": restore_state,
                 "runtime": runtime,
                 "shell": shell,
                 "timeout_s": timeout_s,

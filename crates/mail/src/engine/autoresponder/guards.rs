@@ -151,6 +151,20 @@ impl Tx<'_> {
         }
     }
 
+    /// Whether the auto-responder is on and no guard forbids an answer to this message.
+    pub(crate) fn may_respond(&self, mail_id: i64, agent_id: i64) -> Result<bool, MailError> {
+        let is_new = self
+            .db
+            .prepare_cached(
+                "SELECT 1 FROM mail WHERE id = ?1 AND answer IS NULL
+                   AND (SELECT count(*) FROM deliveries WHERE mail_id = ?1) <= 1",
+            )?
+            .exists([mail_id])?;
+        Ok(is_new
+            && self.responder(agent_id)?.is_some()
+            && judge(self.facts(mail_id, agent_id)?.0) == Verdict::Answer)
+    }
+
     fn facts(&self, mail_id: i64, agent_id: i64) -> Result<(Facts, String, bool), MailError> {
         let agent = self.agent_by_id(agent_id)?;
         let (sender, auto, hops, chain, to_session, in_reply_to, route) = self

@@ -9,7 +9,7 @@ use trl_protocol::{Code, Fault};
 use crate::engine::dispatch::Caller;
 use crate::engine::identity::agents::Agent;
 use crate::engine::identity::sessions::token_hash;
-use crate::engine::{Tx, hex, random};
+use crate::engine::{Tx, Wake, hex, random};
 use crate::error::MailError;
 use crate::label::Label;
 use crate::registry::{Claim, Grant, allocate};
@@ -46,11 +46,10 @@ impl Tx<'_> {
             self.remember(agent.id, id, grant.label.as_str(), &known.uuid)?;
         }
         if let (Some(id), true) = (&asked.harness_id, usual) {
-            self.db.execute(
-                "INSERT INTO usual (harness_id, agent_id) VALUES (?1, ?2)
-                 ON CONFLICT DO UPDATE SET agent_id = ?2",
-                params![id, agent.id],
-            )?;
+            self.assign_session(id, agent.id)?;
+        }
+        if let Some(id) = &asked.harness_id {
+            self.wakes.push(Wake::HarnessSession(id.clone()));
         }
         if pin {
             self.db.execute(
@@ -72,21 +71,18 @@ impl Tx<'_> {
         })
     }
 
-    /// The agent that is named, else the one this harness session said it usually is, else the only one.
+    /// The agent that is named, else the one that is assigned, else the only one.
     fn agent_meant(&self, params: &UseParams) -> Result<Agent, MailError> {
         if let Some(name) = &params.agent {
             return self.known_agent(name);
         }
-        let Some(harness_id) = params.harness_session_id.as_deref().filter(|id| !id.is_empty()) else {
-            return Err(lacks_agent(&[]).into());
-        };
-        let usual: Option<i64> = self
-            .db
-            .prepare_cached("SELECT agent_id FROM usual WHERE harness_id = ?1")?
-            .query_row([harness_id], |row| row.get(0))
-            .optional()?;
-        if let Some(agent_id) = usual {
+        let harness_id = params.harness_session_id.as_deref().filter(|id| !id.is_empty());
+        let project = params.project.as_deref().or(params.cwd.as_deref());
+        if let Some(agent_id) = self.assigned(harness_id, project)? {
             return self.agent_by_id(agent_id);
+        }
+        if harness_id.is_none() {
+            return Err(lacks_agent(&[]).into());
         }
         let mut agents = self.all_agents()?;
         match (agents.pop(), agents.is_empty()) {

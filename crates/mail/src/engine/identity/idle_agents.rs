@@ -50,6 +50,12 @@ impl IdleAgents {
         }
     }
 
+    /// It was told of its mail up to now; nobody else is to tell it of that.
+    pub async fn told(&self, idle_agent: &IdleAgent) -> Result<(), Fault> {
+        let IdleAgent { uuid, newest, .. } = idle_agent.clone();
+        Ok(self.engine.tx(move |tx| tx.announce_up_to(newest, &uuid)).await?)
+    }
+
     pub async fn now(&self) -> Result<Vec<IdleAgent>, Fault> {
         Ok(self.engine.tx(|tx| tx.idle_agents()).await?)
     }
@@ -98,11 +104,21 @@ impl Tx<'_> {
         Ok(found)
     }
 
-    /// By session: the newest message in its inbox that was not handed out.
+    fn announce_up_to(&self, newest: i64, uuid: &str) -> Result<(), MailError> {
+        self.db
+            .prepare_cached(
+                "UPDATE deliveries SET announced = 1 WHERE uuid = ?1 AND mail_id <= ?2 AND state != 'read'",
+            )?
+            .execute(rusqlite::params![uuid, newest])?;
+        Ok(())
+    }
+
+    /// By session: the newest message in its inbox that was neither handed out nor announced.
     fn newest_waiting(&self) -> Result<HashMap<String, i64>, MailError> {
         let mut query = self.db.prepare_cached(
             "SELECT s.uuid, max(d.mail_id) FROM sessions s JOIN deliveries d ON d.uuid = s.uuid
              WHERE s.holds_label = 1 AND s.terminal IS NOT NULL AND d.state != 'read' AND d.state = 'waiting'
+               AND d.announced = 0
              GROUP BY s.uuid",
         )?;
         let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;

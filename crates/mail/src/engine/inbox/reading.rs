@@ -51,7 +51,7 @@ impl UnwrittenLeases {
         self.tickets.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn has(&self, uuid: &str, mail_id: i64) -> bool {
+    pub(crate) fn has(&self, uuid: &str, mail_id: i64) -> bool {
         self.with(|reserved| {
             !reserved.found.is_empty() && reserved.found.contains_key(&(uuid.to_owned(), mail_id))
         })
@@ -160,7 +160,7 @@ impl Tx<'_> {
         }
     }
 
-    fn delivery_of(&self, session: &Session, local_id: &str) -> Result<Option<i64>, MailError> {
+    pub(crate) fn delivery_of(&self, session: &Session, local_id: &str) -> Result<Option<i64>, MailError> {
         use rusqlite::OptionalExtension;
         Ok(self
             .db

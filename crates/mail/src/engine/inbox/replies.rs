@@ -16,6 +16,7 @@ use trl_protocol::{Fault, mail};
 
 use crate::engine::dispatch::Caller;
 use crate::engine::identity::sessions::Session;
+use crate::engine::inbox::notices::Reader;
 use crate::engine::inbox::reading::Lease;
 use crate::engine::{Engine, Wake};
 use crate::error::MailError;
@@ -25,7 +26,7 @@ const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 500;
 const DEFAULT_WAIT_S: f64 = 60.0;
 
-fn deadline(seconds: f64) -> Result<Instant, MailError> {
+pub(crate) fn deadline(seconds: f64) -> Result<Instant, MailError> {
     if !(0.0..=MAX_SECONDS).contains(&seconds) {
         return Err(Fault::invalid(format!("{seconds} seconds cannot be waited")).into());
     }
@@ -49,6 +50,7 @@ impl Engine {
         if let Some(connection) = caller.connection.filter(|_| !peek) {
             self.env.connections.reads(connection, &session.uuid);
         }
+        let _reader = (!peek).then(|| Reader::of_inbox(&self.env, &session.uuid));
         let wakeup = self.env.wakeups.listen(Wake::Inbox(session.uuid.clone()));
         loop {
             let mut rung = std::pin::pin!(wakeup.notify.notified());
@@ -96,6 +98,9 @@ impl Engine {
             if let Some((mail_id, _)) = reply.as_ref().filter(|_| !peek) {
                 tx.mark_read(*mail_id, &session.uuid)?;
             }
+            if let Some((mail_id, _)) = &reply {
+                tx.announce(*mail_id, &session.uuid)?;
+            }
             let failed = if sent.state == State::Failed { sent.reason } else { None };
             Ok((reply.map(|(_, message)| message), failed))
         })
@@ -110,12 +115,13 @@ impl Engine {
         let until = deadline(params.timeout_s.unwrap_or(DEFAULT_WAIT_S))?;
         let AwaitParams { message_id, as_token, peek, timeout_s: _ } = params;
         let (token, id) = (as_token.clone(), message_id.clone());
-        let outbox_id = self
+        let (outbox_id, uuid) = self
             .tx(move |tx| {
                 let session = tx.caller(caller, token.as_deref())?;
-                Ok(tx.sent_message(session.agent_id, &id)?.id)
+                Ok((tx.sent_message(session.agent_id, &id)?.id, session.uuid))
             })
             .await?;
+        let _reader = Reader::of_reply(&self.env, &uuid, outbox_id);
         let wakeup = self.env.wakeups.listen(Wake::Reply(outbox_id));
         loop {
             let mut rung = std::pin::pin!(wakeup.notify.notified());

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trl_protocol::agent::{
-    CallerParams, CreateParams, Mode, Sessions as SessionList, SessionsParams, Used, Whoami as Who,
+    AssignScope, CallerParams, CreateParams, Mode, Sessions as SessionList, SessionsParams, Used,
+    Whoami as Who,
 };
 use trl_protocol::mail::{Reset as Renewed, ResetParams};
 use trl_protocol::{Code, Fault, methods};
@@ -24,6 +25,16 @@ pub(crate) struct UseArgs {
     /// Make the agent if it does not exist
     #[serde(default)]
     create: bool,
+    /// Assign it to this session, or the given scope, so that a resumed session is this agent again
+    #[serde(default)]
+    remember: Option<Remember>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Remember {
+    Yes(bool),
+    For(AssignScope),
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -58,6 +69,11 @@ impl Spec for Use {
             }
             used => used?,
         };
+        match args.remember {
+            Some(Remember::Yes(true)) => drop(guest.assign(&used.agent, None).await?),
+            Some(Remember::For(scope)) => drop(guest.assign(&used.agent, Some(scope)).await?),
+            Some(Remember::Yes(false)) | None => {}
+        }
         let text = format!(
             "[you are {}, session {}; others write to {}/{}]",
             used.agent, used.label, used.agent, used.label

@@ -19,7 +19,7 @@ use crate::registry::Reservation;
 use crate::runtime::Inner;
 use crate::runtime_choice::{Choice, choose};
 use crate::session::Session;
-use crate::{Config, environment, seconds};
+use crate::{Config, environment, kept_state, seconds};
 
 /// How long the output of a command in a temporary session stays readable after its end.
 const TEMPORARY_IDLE_S: f64 = 300.0;
@@ -82,6 +82,8 @@ struct Plan {
     limits: SessionLimits,
     isolation: Option<Isolation>,
     mounts: Vec<String>,
+    keep_state: Option<String>,
+    restore_state: Option<String>,
 }
 
 impl Plan {
@@ -101,6 +103,14 @@ impl Plan {
             None => (config.isolation.clone(), Vec::new()),
         };
         let isolation = params.isolation.or(default).filter(|asked| !asked.is_none());
+        // The file is on this machine, and a cage would hide it.
+        let has_file = isolation.is_none() && backend.name() == "local";
+        let kept = |field: &str, name: &Option<String>| match name.as_deref().filter(|_| has_file) {
+            Some(name) => kept_state::file(&config.state_dir, field, name).map(Some),
+            None => Ok(None),
+        };
+        let keep_state = kept("keep_state", &params.keep_state)?;
+        let restore_state = kept("restore_state", &params.restore_state)?;
         let wanted = Wanted { shell: params.shell.as_deref(), working_dir: params.working_dir.as_deref() };
         let prepared = backend.prepare(wanted).await?;
         Ok(Plan {
@@ -113,6 +123,8 @@ impl Plan {
             rc: params.rc.unwrap_or(false),
             limits: SessionLimits { journal_bytes, ..limits },
             isolation,
+            keep_state,
+            restore_state,
             name: params.name,
             env,
             backend,
@@ -152,6 +164,8 @@ impl Plan {
             state_dir: String::new(),
             socket: String::new(),
             resume: false,
+            keep_state: self.keep_state,
+            restore_state: self.restore_state,
             open_files: None,
             resolve,
             isolation: self.isolation,

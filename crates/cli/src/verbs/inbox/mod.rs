@@ -1,5 +1,7 @@
 //! `trl inbox`: an agent's mail in this terminal.
 
+mod follow;
+
 use trl_client::Conversation;
 use trl_protocol::agent::CallerParams;
 use trl_protocol::mail::{DeadLetters, Held, Inbox, InboxParams};
@@ -28,6 +30,9 @@ pub(crate) struct Args {
     /// Most messages to show
     #[arg(long, value_name = "COUNT")]
     limit: Option<usize>,
+    /// Print a line for each new message, with its sender and id, and go on; nothing counts as read
+    #[arg(long, conflicts_with_all = ["peek", "wait", "limit", "held", "dead_letters"])]
+    follow: bool,
     /// Show messages that wait for a session that is not live
     #[arg(long, conflicts_with_all = ["peek", "wait", "limit"])]
     held: bool,
@@ -40,6 +45,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let wait = args.wait.unwrap_or(MOMENT_S);
     if !(wait.is_finite() && wait >= 0.0) {
         return Err(Failure::usage(format!("--wait {wait}: give seconds, 0 or more")));
+    }
+    if args.follow {
+        return follow::run(&args.who, context).await;
     }
     let client = context.client().await?;
     let mut speaks = args.who.speak(&client).await?;
