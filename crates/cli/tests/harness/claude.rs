@@ -20,6 +20,10 @@ impl Stage {
             .env("ANTHROPIC_API_KEY", KEY)
             .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
             .env("DISABLE_AUTOUPDATER", "1")
+            // On a busy machine it would begin without its servers.
+            .env("MCP_CONNECTION_NONBLOCKING", "0")
+            .env("MCP_CONNECT_TIMEOUT_MS", "120000")
+            .env("MCP_TIMEOUT", "120000")
             .env("IS_SANDBOX", "1");
         command
     }
@@ -73,11 +77,6 @@ fn a_resumed_session_finds_its_shell_as_it_was() {
     let second = Model::new(&find);
     stage.prompt(&second, &[&args[..], &["--resume", &session]].concat());
     assert!(second.seen().contains(r"/usr\n5\nhello you\nnoglob"), "{}", second.seen());
-    // Another session of the harness has nothing of it.
-    let other =
-        Model::new(&json!([{"tool": "run", "input": {"command": "echo \"<$x>\""}}, {"text": "done"}]));
-    stage.prompt(&other, &args);
-    assert!(other.seen().contains("<>"), "{}", other.seen());
 }
 
 /// Answers beforehand what the program asks a person at its first start.
@@ -196,7 +195,7 @@ fn a_killed_harness_leaves_nothing_behind() {
     command.args(["-p", "go on", "--mcp-config", &config, "--allowedTools", "mcp__trl__run"]);
     let mut harness = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let file = stage.daemon.work().join("child");
-    wait_until("its command", GUARD, || {
+    wait_until("its command", GUARD * 5, || {
         std::fs::read_to_string(&file).is_ok_and(|pid| !pid.trim().is_empty())
     });
     let child: i32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();

@@ -113,7 +113,7 @@ fn a_killed_harness_leaves_nothing_behind() {
     command.args([FREE, "go on"]);
     let mut harness = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let file = stage.daemon.work().join("child");
-    wait_until("its command", GUARD, || {
+    wait_until("its command", GUARD * 5, || {
         std::fs::read_to_string(&file).is_ok_and(|pid| !pid.trim().is_empty())
     });
     let child: i32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
