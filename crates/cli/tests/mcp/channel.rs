@@ -1,7 +1,5 @@
 //! `claude/channel`: new mail as notifications, for clients that show them to their model.
 
-#![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
-
 use serde_json::{Value, json};
 use trl_testkit::{Connection, Daemon, daemon};
 

@@ -1,7 +1,5 @@
 //! The tools for files, and commands elsewhere than on this machine.
 
-#![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
-
 use serde_json::json;
 use trl_testkit::daemon;
 
