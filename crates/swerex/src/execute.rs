@@ -117,8 +117,8 @@ pub(crate) async fn execute(shared: &Shared, request: Execute) -> Result<Value, 
         return Err(Exception::swerex("CommandTimeoutError", message));
     }
     let exec_id = ran["exec_id"].as_str().unwrap_or_default();
-    let stdout = backslashed(&crate::shell::output(shared, exec_id, "stdout", 0).await?);
-    let stderr = backslashed(&crate::shell::output(shared, exec_id, "stderr", 0).await?);
+    let stdout = backslashed(&crate::command::output(shared, exec_id, "stdout", 0).await?);
+    let stderr = backslashed(&crate::command::output(shared, exec_id, "stderr", 0).await?);
     let exit_code = ran["exit_code"].as_i64().unwrap_or(-1);
     if request.check && exit_code != 0 {
         let said = format!(

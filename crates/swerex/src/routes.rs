@@ -20,7 +20,8 @@ use crate::execute::{self, Execute};
 use crate::files;
 use crate::multipart::Form;
 use crate::repeats::Answer;
-use crate::shell::{Action, Create, Named, Shell};
+use crate::requests::{Action, Create, Named};
+use crate::shell::Shell;
 use crate::state::{Settings, Shared};
 
 /// Largest body: an archive that is uploaded.

@@ -4,21 +4,18 @@
 //! runs. Here each command has a terminal output of its own; `Running` remembers which one is read, and up
 //! to where.
 
-use base64::Engine as _;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, OnceCell};
 use trl_client::Error;
 use trl_protocol::{Code, methods};
 
+use crate::command::{Came, check_syntax, exit_code, read, wait};
 use crate::exception::Exception;
+use crate::requests::{Bash, Check, Create, Interrupt};
 use crate::state::Shared;
-use crate::text::{backslashed, plain, quoted};
+use crate::text::quoted;
+use crate::verdict::{PROMPT, ignoring, judged, observation};
 
-/// What the other side calls the prompt: it stands for the end of a command.
-const PROMPT: &str = "SHELLPS1PREFIX";
-/// One reply of `exec.output` holds at most this much.
-const PIECE: u64 = 4 * 1024 * 1024;
 /// A command that printed what was expected may end by itself within this time.
 const SOON_S: f64 = 1.0;
 /// How long ending a command by force may take.
@@ -38,98 +35,6 @@ struct Running {
     exec_id: String,
     /// What was read of its output.
     read: u64,
-}
-
-#[derive(Debug, Deserialize)]
-pub(crate) struct Create {
-    #[serde(default)]
-    pub(crate) startup_source: Vec<String>,
-    #[serde(default = "default_session")]
-    pub(crate) session: String,
-    #[serde(default = "one_second")]
-    pub(crate) startup_timeout: f64,
-}
-
-#[derive(Debug, Deserialize)]
-pub(crate) struct Named {
-    #[serde(default = "default_session")]
-    pub(crate) session: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(tag = "action_type", rename_all = "snake_case")]
-pub(crate) enum Action {
-    Bash(Bash),
-    BashInterrupt(Interrupt),
-}
-
-#[derive(Debug, Deserialize)]
-pub(crate) struct Bash {
-    command: String,
-    #[serde(default = "default_session")]
-    pub(crate) session: String,
-    #[serde(default)]
-    timeout: Option<f64>,
-    #[serde(default)]
-    is_interactive_command: bool,
-    #[serde(default)]
-    is_interactive_quit: bool,
-    #[serde(default)]
-    check: Check,
-    #[serde(default)]
-    error_msg: String,
-    #[serde(default)]
-    expect: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-pub(crate) struct Interrupt {
-    #[serde(default = "default_session")]
-    pub(crate) session: String,
-    #[serde(default = "short")]
-    timeout: f64,
-    #[serde(default = "three")]
-    n_retry: u32,
-    #[serde(default)]
-    expect: Vec<String>,
-}
-
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Check {
-    #[default]
-    Raise,
-    Silent,
-    Ignore,
-}
-
-fn default_session() -> String {
-    "default".to_owned()
-}
-
-fn one_second() -> f64 {
-    1.0
-}
-
-fn short() -> f64 {
-    0.2
-}
-
-fn three() -> u32 {
-    3
-}
-
-/// How a wait ended.
-enum Came {
-    /// The command is over.
-    End,
-    /// One of the expressions was printed.
-    Match {
-        pattern: String,
-        offset: u64,
-        end: u64,
-    },
-    Late,
 }
 
 impl Shell {
@@ -336,129 +241,5 @@ impl Shell {
             *self.running.lock().await = None;
         }
         Ok(observation(output.trim(), Some(0), &seen))
-    }
-}
-
-fn ignoring(action: &Bash, exit_code: Option<i64>) -> Option<i64> {
-    exit_code.filter(|_| action.check != Check::Ignore)
-}
-
-fn judged(action: &Bash, output: &str, exit_code: Option<i64>, seen: &str) -> Result<Value, Exception> {
-    match (action.check, exit_code) {
-        (Check::Ignore, _) => Ok(observation(output, None, seen)),
-        (Check::Silent, _) | (Check::Raise, Some(0)) => Ok(observation(output, exit_code, seen)),
-        (Check::Raise, None) => {
-            Err(Exception::swerex("NoExitCodeError", "the exit status of the command is not known"))
-        }
-        (Check::Raise, Some(code)) => {
-            let said = format!(
-                "Command {:?} failed with exit code {code}. Here is the output:\n{output:?}",
-                action.command
-            );
-            let message =
-                if action.error_msg.is_empty() { said } else { format!("{}: {said}", action.error_msg) };
-            Err(Exception::swerex("NonZeroExitCodeError", message))
-        }
-    }
-}
-
-fn observation(output: &str, exit_code: Option<i64>, seen: &str) -> Value {
-    json!({
-        "output": output, "exit_code": exit_code, "failure_reason": "", "expect_string": seen,
-        "session_type": "bash",
-    })
-}
-
-/// A text that bash cannot read runs nothing.
-async fn check_syntax(shared: &Shared, command: &str) -> Result<(), Exception> {
-    let params = json!({
-        "session_id": shared.beside().await?, "command": "exec bash -n", "stdin": format!("{command}\n"),
-        "background": true, "timeout_s": 60,
-    });
-    let checked = shared.call::<methods::ExecRun>(params).await.map_err(Exception::of_daemon)?;
-    if checked["exit_code"] == json!(0) {
-        return Ok(());
-    }
-    let text = |name: &str| checked[name].as_str().unwrap_or_default().to_owned();
-    let (stdout, stderr) = (text("stdout"), text("stderr"));
-    let message = format!(
-        "Error (exit code {}) while checking bash command \n{command:?}\n---- Stderr ----\n{stderr}\n---- Stdout ----\n{stdout}",
-        checked["exit_code"]
-    );
-    let extra = json!({"bash_stdout": stdout, "bash_stderr": stderr});
-    Err(Exception::swerex("BashIncorrectSyntaxError", message).with_extra_info(extra))
-}
-
-/// Waits for the end of a command or, if some are given, for an expression in its output after `from`.
-async fn wait(
-    shared: &Shared,
-    exec_id: &str,
-    expect: &[String],
-    from: u64,
-    timeout: Option<f64>,
-) -> Result<Came, Exception> {
-    let until = match expect {
-        [] => json!({"exit": true}),
-        patterns => {
-            json!({"log": {"patterns": patterns, "regex": true, "stream": "stdout", "from_offset": from}})
-        }
-    };
-    // 0 is for ever.
-    let patience = timeout.map_or(0.0, |seconds| seconds.max(0.001));
-    let params = json!({"exec_id": exec_id, "timeout_s": patience, "until": until});
-    let matched = match shared.call::<methods::ExecWait>(params).await {
-        Ok(waited) => waited["matched"]["log"].clone(),
-        Err(Error::Fault(fault)) if fault.code == Code::WaitTimeout => return Ok(Came::Late),
-        Err(Error::Fault(fault)) if fault.code == Code::CommandFailed => return Ok(Came::End),
-        Err(Error::Fault(fault)) if fault.code == Code::InvalidParams => {
-            return Err(Exception::builtin("ValueError", fault.message));
-        }
-        Err(error) => return Err(Exception::of_daemon(error)),
-    };
-    let number = |name: &str| matched[name].as_u64();
-    let (Some(index), Some(offset), Some(end)) = (number("index"), number("offset"), number("end_offset"))
-    else {
-        return Ok(Came::End);
-    };
-    let pattern = usize::try_from(index).ok().and_then(|index| expect.get(index));
-    Ok(Came::Match { pattern: pattern.cloned().unwrap_or_default(), offset, end })
-}
-
-async fn exit_code(shared: &Shared, exec_id: &str) -> Result<Option<i64>, Exception> {
-    let info =
-        shared.call::<methods::ExecInfo>(json!({"exec_id": exec_id})).await.map_err(Exception::of_daemon)?;
-    Ok(info["exit_code"].as_i64())
-}
-
-/// What the terminal showed between two offsets, as plain text.
-async fn read(shared: &Shared, exec_id: &str, from: u64, to: Option<u64>) -> Result<String, Exception> {
-    let mut bytes = output(shared, exec_id, "stdout", from).await?;
-    if let Some(length) = to.map(|to| to.saturating_sub(from)) {
-        bytes.truncate(usize::try_from(length).unwrap_or(usize::MAX));
-    }
-    Ok(plain(&backslashed(&bytes)))
-}
-
-/// All that is kept of a stream from an offset on.
-pub(crate) async fn output(
-    shared: &Shared,
-    exec_id: &str,
-    stream: &str,
-    from: u64,
-) -> Result<Vec<u8>, Exception> {
-    let mut bytes = Vec::new();
-    let mut offset = from;
-    loop {
-        let params = json!({
-            "exec_id": exec_id, "stream": stream, "offset": offset, "limit": PIECE, "encoding": "base64",
-        });
-        let reply = shared.call::<methods::ExecOutput>(params).await.map_err(Exception::of_daemon)?;
-        let piece = reply["base64"].as_str().unwrap_or_default();
-        bytes.extend(base64::engine::general_purpose::STANDARD.decode(piece).map_err(Exception::internal)?);
-        let next = reply["next_offset"].as_u64().unwrap_or(offset);
-        if next <= offset || next >= reply["total_bytes"].as_u64().unwrap_or(0) {
-            return Ok(bytes);
-        }
-        offset = next;
     }
 }
