@@ -13,6 +13,9 @@ pub const IO_PATH: &str = "/run/trl-io";
 /// Where the directory of an errand appears inside, so that nothing tells where it lies outside.
 pub const ERRAND_PATH: &str = "/answer";
 
+/// Where the daemon's proxy listens in a session whose network is a list of hosts: the loopback is its own.
+pub const PROXY_PORT: u16 = 3128;
+
 /// What the plan has to know about the machine and the session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Setting {
@@ -46,6 +49,8 @@ pub struct Plan {
     pub mounts: Vec<Mount>,
     /// The network is its own and has nothing but loopback.
     pub own_network: bool,
+    /// Something outside answers on [`PROXY_PORT`] of that loopback.
+    pub proxy: bool,
     /// Most bytes in the private file systems together.
     pub private_bytes: u64,
     pub kind: Guest,
@@ -107,8 +112,6 @@ pub enum PlanError {
     Own { field: &'static str, path: String },
     #[error("{field}: there is no `{path}`")]
     NotThere { field: &'static str, path: String },
-    #[error("net.allow: domain lists need the proxy, which this version does not have; use `none` or `full`")]
-    NoProxy,
 }
 
 /// What programs need to run. A link stays a link.
@@ -234,13 +237,11 @@ pub fn session(isolation: &Isolation, setting: &Setting, look: Look<'_>) -> Resu
         builder.add(absolute("hide", path)?, What::Hidden);
     }
     builder.own(setting);
-    if matches!(isolation.net, Net::Allow(_)) {
-        return Err(PlanError::NoProxy);
-    }
     Ok(Plan {
         root,
         mounts: builder.sorted(),
         own_network: isolation.net != Net::Full,
+        proxy: matches!(isolation.net, Net::Allow(_)),
         private_bytes: setting.disk.unwrap_or(DEFAULT_PRIVATE_BYTES),
         kind: Guest::Session,
     })
@@ -260,6 +261,7 @@ pub fn errand(dir: &Path, read: &[PathBuf], network: bool, look: Look<'_>) -> Pl
         root: Root::Assembled,
         mounts: builder.sorted(),
         own_network: !network,
+        proxy: false,
         private_bytes: 64 << 20,
         kind: Guest::Errand,
     }

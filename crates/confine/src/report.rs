@@ -28,8 +28,10 @@ pub fn of(requested: &Isolation, layers: &Layers, private_bytes: u64) -> Isolati
             enforced("private /tmp", &format!("tmpfs of at most {private_bytes} bytes"));
             enforced("processes", "pid namespace, Landlock");
             enforced("shared memory and queues", "ipc namespace");
-            if requested.net != Net::Full {
-                enforced("network", "network namespace");
+            match requested.net {
+                Net::None => enforced("network", "network namespace"),
+                Net::Allow(_) => enforced("network", "network namespace, proxy for the listed hosts"),
+                Net::Full => {}
             }
             enforced("devices", "mount namespace");
             enforced("privileges", "user namespace, no capabilities, no_new_privs");
@@ -55,8 +57,11 @@ pub fn of(requested: &Isolation, layers: &Layers, private_bytes: u64) -> Isolati
             "own loopback",
             "hidden paths in the workspace",
         ];
+        let proxy =
+            matches!(requested.net, Net::Allow(_)).then_some("listed hosts: there is no network at all");
         report.missing = missing
             .iter()
+            .chain(&proxy)
             .map(|what| Missing { what: (*what).to_owned(), why: why.clone(), remedy: remedy.clone() })
             .collect();
     }

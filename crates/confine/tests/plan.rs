@@ -132,10 +132,6 @@ fn what_cannot_be_is_refused() {
     assert_eq!(with(&|isolation| isolation.write = vec!["/no/such".to_owned()]), Err(absent));
     let own = PlanError::Own { field: "read", path: "/var/lib/trl/keys".to_owned() };
     assert_eq!(with(&|isolation| isolation.read = vec!["/var/lib/trl/keys".to_owned()]), Err(own));
-    assert_eq!(
-        with(&|isolation| isolation.net = Net::Allow(vec!["a.example".to_owned()])),
-        Err(PlanError::NoProxy)
-    );
     let no_root = PlanError::NotThere { field: "root", path: "/no/root".to_owned() };
     assert_eq!(with(&|isolation| isolation.root = Some("/no/root".to_owned())), Err(no_root));
 }

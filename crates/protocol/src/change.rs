@@ -24,6 +24,7 @@ pub enum Topic {
     Exec,
     Agent,
     Mail,
+    Net,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -53,6 +54,10 @@ pub enum Change {
     Sent,
     /// Messages were handed to their session.
     Read,
+    /// A session was connected to a host on its list.
+    Allowed,
+    /// A session was not connected to a host.
+    Refused,
 }
 
 /// One change. What it is not about is left out.
@@ -90,7 +95,10 @@ pub struct ChangeEvent {
     pub label: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
-    /// Why a session ended.
+    /// That a session wanted to reach: `name:port`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Why a session ended, or why a host was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -115,6 +123,7 @@ impl ChangeEvent {
             agent: None,
             label: None,
             message_id: None,
+            host: None,
             reason: None,
         }
     }

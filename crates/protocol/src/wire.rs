@@ -210,6 +210,16 @@ pub enum ToHost {
         req: u64,
         file: Box<FileOp>,
     },
+    /// Whoever asks accepts what the session's programs connect to as their proxy. The socket comes with `Listener`,
+    /// and again whenever it is another. Only over a Unix socket.
+    Proxy {
+        req: u64,
+    },
+    /// Something that the commands that run now are to tell at their end.
+    Note {
+        req: u64,
+        text: String,
+    },
     /// End the session and every process it started, then the host.
     End {
         req: u64,
@@ -323,7 +333,11 @@ pub enum FromHost {
         req: u64,
         exec: u64,
     },
-    /// Answers `Keys` and `Size`.
+    /// A descriptor comes with this: the socket that `Proxy` asked for.
+    Listener {
+        req: u64,
+    },
+    /// Answers `Keys`, `Size` and `Note`.
     Taken {
         req: u64,
     },
@@ -380,6 +394,7 @@ impl FromHost {
             | FromHost::Range { req, .. }
             | FromHost::Wrote { req, .. }
             | FromHost::Resized { req, .. }
+            | FromHost::Listener { req }
             | FromHost::Taken { req }
             | FromHost::Released { req, .. }
             | FromHost::Screen { req, .. }
@@ -398,6 +413,7 @@ impl FromHost {
             FromHost::Gap { .. }
             | FromHost::Waiting { .. }
             | FromHost::Changed { .. }
+            | FromHost::Listener { .. }
             | FromHost::Started { .. }
             | FromHost::Welcome { .. } => false,
             FromHost::Done { .. }

@@ -22,7 +22,7 @@ use crate::mailroom::Mailroom;
 use crate::metrics::Counters;
 use crate::registry::Registry;
 use crate::session::Session;
-use crate::{adoption, idle_exit, mail_wake, ops};
+use crate::{adoption, idle_exit, mail_wake, ops, proxy};
 
 /// How long sessions that are being created may take to settle when the daemon ends.
 const SETTLE: Duration = Duration::from_secs(5);
@@ -290,6 +290,7 @@ impl Inner {
         let session = Arc::new(Session::new(info, link, Arc::clone(backend), host));
         enter(Arc::clone(&session));
         self.session_begun(&session);
+        proxy::begin(self, &session);
         let (inner, watched) = (Arc::clone(self), Arc::clone(&session));
         tokio::spawn(async move {
             let end = task.run(&watched).await;
@@ -344,6 +345,7 @@ impl Inner {
                 // It may have got another name that nobody here has heard of.
                 self.registry.keep_name(greeted.session.name.clone(), &session);
                 session.answers();
+                proxy::begin(&self, &session);
                 LinkTask::new(session.link.clone(), greeted).run(&session).await
             }
             Ok(Err(GreetError::Io(_) | GreetError::Silent)) | Err(_) => End::Lost,

@@ -99,6 +99,19 @@ pub(super) fn own_cgroup_view() -> Result<(), Step> {
         .map_err(Step::of(Part::Namespaces, "create a cgroup namespace"))
 }
 
+/// Inside a network namespace of its own: a socket there, which is accepted from outside.
+pub(super) fn listen_on_loopback(port: u16) -> Result<OwnedFd, Step> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
+    let step = |what| Step::of(Part::Network, what);
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)
+        .map_err(step("open a socket for the proxy"))?;
+    let address = std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port);
+    bind(&socket, &address).map_err(step("bind the proxy's socket"))?;
+    listen(&socket, 1024).map_err(step("listen for the proxy"))?;
+    Ok(socket)
+}
+
 /// Inside a network namespace of its own: 127.0.0.1 works.
 pub(super) fn raise_loopback() -> Result<(), Step> {
     let step = |what| Step::of(Part::Network, what);

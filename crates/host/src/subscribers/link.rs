@@ -3,11 +3,13 @@
 //! What is sent waits in a buffer per connection; how much can pile up is bounded
 //! by the credit that the daemon grants, so a slow daemon costs little memory.
 
-use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, IoSlice, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use trl_protocol::exec::Stream;
 use trl_protocol::fault::Fault;
 use trl_protocol::frame::{self, Frame};
@@ -22,12 +24,14 @@ pub(crate) struct Link {
     input: Vec<u8>,
     out: Vec<u8>,
     sent: usize,
+    /// Descriptors that go with the byte at this place of `out`.
+    passed: VecDeque<(usize, OwnedFd)>,
     pub(super) greeted: bool,
 }
 
 impl Link {
     pub(crate) fn new(stream: UnixStream) -> Link {
-        Link { stream, input: Vec::new(), out: Vec::new(), sent: 0, greeted: false }
+        Link { stream, input: Vec::new(), out: Vec::new(), sent: 0, passed: VecDeque::new(), greeted: false }
     }
 
     /// What has arrived whole, read through `buffer`. `Err`: the connection is over.
@@ -78,6 +82,12 @@ impl Link {
         frame::put_json(&mut self.out, message).ok();
     }
 
+    /// Sends a message with a descriptor.
+    pub(crate) fn pass(&mut self, message: &FromHost, descriptor: OwnedFd) {
+        self.passed.push_back((self.out.len(), descriptor));
+        self.send(message);
+    }
+
     pub(crate) fn send_data(&mut self, req: u64, stream: Stream, offset: u64, bytes: &[u8]) {
         frame::put_data(&mut self.out, req, stream, offset, bytes);
     }
@@ -89,7 +99,7 @@ impl Link {
     /// Writes what the kernel takes now. `Err`: the connection is over.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         while self.sent < self.out.len() {
-            match self.stream.write(&self.out[self.sent..]) {
+            match self.write_some() {
                 Ok(written) => self.sent += written,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -104,6 +114,26 @@ impl Link {
             }
         }
         Ok(())
+    }
+
+    fn write_some(&mut self) -> io::Result<usize> {
+        match self.passed.front() {
+            None => self.stream.write(&self.out[self.sent..]),
+            Some((at, _)) if self.sent < *at => self.stream.write(&self.out[self.sent..*at]),
+            Some((_, descriptor)) => {
+                let fds = [descriptor.as_fd()];
+                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+                let mut extra = SendAncillaryBuffer::new(&mut space);
+                if !extra.push(SendAncillaryMessage::ScmRights(&fds)) {
+                    return Err(io::ErrorKind::InvalidInput.into());
+                }
+                let end = self.passed.get(1).map_or(self.out.len(), |(next, _)| *next);
+                let bytes = [IoSlice::new(&self.out[self.sent..end])];
+                let written = sendmsg(&self.stream, &bytes, &mut extra, SendFlags::NOSIGNAL)?;
+                self.passed.pop_front();
+                Ok(written)
+            }
+        }
     }
 
     /// Writes everything, waiting for the daemon. Only for a last word.

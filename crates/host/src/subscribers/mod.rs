@@ -8,6 +8,7 @@ mod link;
 mod viewers;
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 
 use trl_protocol::exec::{ExecInfo, Stream};
@@ -44,6 +45,8 @@ pub(crate) struct Subscribers {
     /// Those who hear of everything that begins and ends.
     watchers: Vec<Requester>,
     viewers: Vec<Viewer>,
+    /// Those who accept what the session's programs connect to as their proxy.
+    proxies: Vec<Requester>,
     /// Those who wait for a new shell.
     restarters: Vec<Requester>,
     /// For reading from the journal; as large as one frame once it was needed.
@@ -100,6 +103,7 @@ impl Subscribers {
         self.followers.retain(|follower| !is_gone(follower.who));
         self.watchers.retain(|watcher| !is_gone(*watcher));
         self.viewers.retain(|viewer| !is_gone(viewer.who));
+        self.proxies.retain(|proxy| !is_gone(*proxy));
     }
 
     /// Writes what waits to be sent. Gives the connections that are over.
@@ -165,6 +169,33 @@ impl Subscribers {
             if let Some(link) = self.links.get_mut(link) {
                 link.send(&FromHost::Changed { req: *req, exec: exec.clone(), session: session.clone() });
             }
+        }
+    }
+
+    // Those who are the session's way to the network.
+
+    /// Hears of the socket, now and whenever it is another.
+    pub(crate) fn await_listener(&mut self, who: Requester, listener: Option<BorrowedFd<'_>>) {
+        self.proxies.push(who);
+        self.pass_listener(who, listener);
+    }
+
+    pub(crate) fn tell_listener(&mut self, listener: Option<BorrowedFd<'_>>) {
+        for who in self.proxies.clone() {
+            self.pass_listener(who, listener);
+        }
+    }
+
+    fn pass_listener(&mut self, who: Requester, listener: Option<BorrowedFd<'_>>) {
+        let Some(listener) = listener else { return };
+        match listener.try_clone_to_owned() {
+            Ok(copy) => {
+                if let Some(link) = self.links.get_mut(&who.link) {
+                    link.pass(&FromHost::Listener { req: who.req }, copy);
+                }
+            }
+            // Without a descriptor to spare, the connection is closed: a daemon asks again.
+            Err(_) => self.drop_link(who.link),
         }
     }
 

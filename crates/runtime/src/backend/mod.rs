@@ -25,6 +25,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::net::UnixStream;
 use trl_protocol::session::SessionInfo;
 use trl_protocol::system::{PlaceFacts, RuntimeKind, ShellFound};
 use trl_protocol::wire::{Dialect, SessionSpec};
@@ -68,6 +69,12 @@ pub trait Backend: fmt::Debug + Send + Sync {
 
     /// Connects to the host of a session.
     fn connect(&self, id: SessionId) -> BoxFuture<'_, Result<Reached, ConnectError>>;
+
+    /// Connects to the host of a session by a socket that takes descriptors, where there is one.
+    fn connect_for_descriptors(&self, _id: SessionId) -> BoxFuture<'_, io::Result<UnixStream>> {
+        let refused: io::Result<UnixStream> = Err(io::ErrorKind::Unsupported.into());
+        Box::pin(std::future::ready(refused))
+    }
 
     /// A handle on the host that gave this description of its session.
     fn host_of(&self, info: &SessionInfo) -> Arc<dyn HostHandle>;

@@ -12,11 +12,13 @@ mod standby;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::net::UnixStream;
 use tokio::time::Instant;
 use trl_protocol::session::SessionInfo;
 use trl_protocol::system::{PlaceFacts, RuntimeKind, ShellFound};
@@ -199,6 +201,15 @@ impl Backend for Local {
             let host = pid.map(|pid| Arc::new(HostProcess::of(pid)) as Arc<dyn HostHandle>);
             let connection = Connection::unix(stream).map_err(ConnectError::Failed)?;
             Ok(Reached { connection, host })
+        })
+    }
+
+    fn connect_for_descriptors(&self, id: SessionId) -> BoxFuture<'_, io::Result<UnixStream>> {
+        Box::pin(async move {
+            self.0.dirs.connect(id).await.map_err(|error| match error {
+                ConnectError::Gone => io::ErrorKind::NotFound.into(),
+                ConnectError::Failed(error) => error,
+            })
         })
     }
 
