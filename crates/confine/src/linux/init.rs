@@ -16,8 +16,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open};
 use serde::{Deserialize, Serialize};
 
-use super::Step;
 use super::jail::channel::{self, Received};
+use super::{Step, Work};
 
 /// What the host asks for. Descriptors come with it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -27,6 +27,8 @@ pub(super) enum Ask {
     Spawn { streams: [StreamFrom; 3], size: (u16, u16) },
     /// Start a process that holds descriptors, and talks over the one that comes with this.
     Hold,
+    /// Do what the text in the first descriptor asks for, and answer over the second.
+    Work,
 }
 
 /// What a stream of a new process is connected to.
@@ -114,7 +116,7 @@ impl Program {
 }
 
 /// Serves the host until it is gone.
-pub(super) fn serve(socket: OwnedFd) -> ! {
+pub(super) fn serve(socket: OwnedFd, work: Option<Work>) -> ! {
     let signals = child_signals();
     loop {
         let mut fds = vec![PollFd::new(&socket, PollFlags::IN)];
@@ -131,7 +133,7 @@ pub(super) fn serve(socket: OwnedFd) -> ! {
         collect(&socket);
         if asked {
             match channel::receive::<Ask>(&socket) {
-                Ok(Some(Received { message, fds })) => answer(&socket, message, fds),
+                Ok(Some(Received { message, fds })) => answer(&socket, message, fds, work),
                 Ok(None) => std::process::exit(0),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => std::process::exit(1),
@@ -167,10 +169,11 @@ fn collect(socket: &OwnedFd) {
     }
 }
 
-fn answer(socket: &OwnedFd, ask: Ask, fds: Vec<OwnedFd>) {
+fn answer(socket: &OwnedFd, ask: Ask, fds: Vec<OwnedFd>, work: Option<Work>) {
     let started = match ask {
         Ask::Spawn { streams, size } => spawn(streams, size, fds),
         Ask::Hold => hold(fds),
+        Ask::Work => do_work(fds, work),
     };
     let sent = match &started {
         Ok(Started { pid, pidfd, terminal }) => {
@@ -282,6 +285,33 @@ fn hold(fds: Vec<OwnedFd>) -> io::Result<Started> {
         pid => {
             let held = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
             Ok(Started { pid, pidfd: pidfd_open(held, PidfdFlags::empty())?, terminal: None })
+        }
+    }
+}
+
+/// A process that does one thing of the host's own, with the rights of what runs here.
+fn do_work(fds: Vec<OwnedFd>, work: Option<Work>) -> io::Result<Started> {
+    let mut fds = fds.into_iter();
+    let (Some(request), Some(answer), Some(work)) = (fds.next(), fds.next(), work) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    // SAFETY: there is only this thread, so the child may do whatever the parent may.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            let text = channel::read_all(&request);
+            drop(request);
+            close_all_but(&answer);
+            default_signals();
+            if let Ok(text) = text {
+                work(&text, answer);
+            }
+            // SAFETY: ends this process without running what the host wants to run at its own end.
+            unsafe { libc::_exit(0) }
+        }
+        pid => {
+            let child = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+            Ok(Started { pid, pidfd: pidfd_open(child, PidfdFlags::empty())?, terminal: None })
         }
     }
 }

@@ -122,7 +122,10 @@ impl ProcessLimits {
             // Never more than there was.
             let hard = rustix::process::getrlimit(resource).maximum;
             let most = hard.map_or(*most, |hard| hard.min(*most));
-            setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+            // The first signal of the two that end a process tells why it ended.
+            let last = if *limit == ProcessLimit::CpuSeconds { most + 1 } else { most };
+            let last = hard.map_or(last, |hard| hard.min(last));
+            setrlimit(resource, Rlimit { current: Some(most), maximum: Some(last) })?;
         }
         Ok(())
     }
@@ -134,7 +137,12 @@ pub struct Extras {
     pub limits: ProcessLimits,
     /// `cgroup.procs` of groups to join, opened for writing.
     pub groups: Vec<OwnedFd>,
+    /// What pid 1 can do itself, in a child.
+    pub work: Option<Work>,
 }
+
+/// Does what a text asks for, and answers over the descriptor.
+pub type Work = fn(&[u8], OwnedFd);
 
 impl Extras {
     /// For a process that is confined by nothing else. Only system calls, for use between fork and exec.
@@ -162,8 +170,8 @@ pub fn look(path: &Path) -> Option<Kind> {
     Some(if meta.is_dir() { Kind::Dir } else { Kind::File })
 }
 
-/// In pid 1 of new namespaces: everything that the plan says.
-fn enter_namespaces(plan: &Plan, extras: &Extras, user: u32, group: u32) -> Result<(), Step> {
+/// In pid 1 of new namespaces: everything that the plan says. Returns where the proxy is to listen.
+fn enter_namespaces(plan: &Plan, extras: &Extras, user: u32, group: u32) -> Result<Option<OwnedFd>, Step> {
     namespaces::map_own_ids(user, group)?;
     extras.join_groups()?;
     namespaces::own_cgroup_view()?;
@@ -173,8 +181,10 @@ fn enter_namespaces(plan: &Plan, extras: &Extras, user: u32, group: u32) -> Resu
     if plan.own_network {
         namespaces::raise_loopback()?;
     }
+    let listener = if plan.proxy { Some(namespaces::listen_on_loopback(plan::PROXY_PORT)?) } else { None };
     extras.limits.enter()?;
-    give_up(plan, true)
+    give_up(plan, true)?;
+    Ok(listener)
 }
 
 /// Where there are no namespaces: what Landlock and seccomp can do alone.
@@ -255,7 +265,7 @@ fn errand_limits(namespaces: bool, groups: &Groups) -> Extras {
         limits.push((ProcessLimit::Processes, ERRAND_PROCESSES));
     }
     // A group that cannot be joined is as good as none: the other limits hold.
-    Extras { limits: ProcessLimits { limits }, groups: groups.entrances().unwrap_or_default() }
+    Extras { limits: ProcessLimits { limits }, groups: groups.entrances().unwrap_or_default(), work: None }
 }
 
 fn become_command(words: &[String]) -> io::Error {

@@ -18,12 +18,14 @@ mod write;
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use serde::{Deserialize, Serialize};
 use trl_protocol::fault::{Code, Fault};
 use trl_protocol::file::{FileDone, FileOp};
+
+use crate::cage::Cage;
 
 /// Requests that are done at the same time.
 const MAX_WORKERS: usize = 16;
@@ -68,21 +70,18 @@ impl<R> Default for FileWorkers<R> {
 }
 
 impl<R> FileWorkers<R> {
-    /// Has a child do it. `dir` is what relative paths are relative to. `enter` is called in
-    /// the child first, to give it no more rights than the session has.
+    /// Has a child do it, which answers over the socket that `spawn` returns.
     pub(crate) fn start(
         &mut self,
         requester: R,
-        dir: &str,
-        op: &FileOp,
-        enter: impl FnOnce() -> io::Result<()>,
+        spawn: impl FnOnce() -> io::Result<UnixStream>,
     ) -> Result<(), (R, Fault)> {
         if self.workers.len() >= MAX_WORKERS {
             let message =
                 format!("{MAX_WORKERS} requests about files are already under way; try again later");
             return Err((requester, Fault::new(Code::ResourcePressure, message)));
         }
-        match spawn(dir, op, enter) {
+        match spawn() {
             Ok(socket) => {
                 let number = self.next;
                 self.next += 1;
@@ -134,7 +133,8 @@ impl FileAnswer {
     }
 }
 
-fn spawn(dir: &str, op: &FileOp, enter: impl FnOnce() -> io::Result<()>) -> io::Result<UnixStream> {
+/// A child beside the host does it. `dir` is what relative paths are relative to.
+pub(crate) fn spawn(dir: &str, op: &FileOp) -> io::Result<UnixStream> {
     let (ours, mut theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
     // SAFETY: the host has one thread, so the child may do whatever the parent may.
@@ -147,7 +147,7 @@ fn spawn(dir: &str, op: &FileOp, enter: impl FnOnce() -> io::Result<()>) -> io::
                 // SAFETY: the default action has no preconditions.
                 unsafe { libc::signal(signal, libc::SIG_DFL) };
             }
-            let answered = answer(dir, op, enter, &mut theirs);
+            let answered = answer(dir, op, &mut theirs);
             // SAFETY: ends this process without running what the host wants to run at its own end.
             unsafe { libc::_exit(i32::from(answered.is_err())) }
         }
@@ -155,14 +155,24 @@ fn spawn(dir: &str, op: &FileOp, enter: impl FnOnce() -> io::Result<()>) -> io::
     }
 }
 
-fn answer(
-    dir: &str,
-    op: &FileOp,
-    enter: impl FnOnce() -> io::Result<()>,
-    to: &mut UnixStream,
-) -> io::Result<()> {
-    let entered = enter().map_err(|error| Fault::refused_by_system("the session cannot be entered", &error));
-    let (told, bytes) = match entered.and_then(|()| work::perform(dir, op)) {
+/// A process inside the session's cage does it: it sees what the session sees, and may do what that may.
+pub(crate) fn spawn_inside(cage: &mut Cage, dir: &str, op: &FileOp) -> io::Result<UnixStream> {
+    let (ours, theirs) = UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    cage.work(&serde_json::to_vec(&(dir, op))?, theirs.as_fd())?;
+    Ok(ours)
+}
+
+/// In that process.
+pub(crate) fn perform_inside(request: &[u8], to: OwnedFd) {
+    if let Ok((dir, op)) = serde_json::from_slice::<(String, FileOp)>(request) {
+        // If the host is gone, nobody waits for the answer.
+        answer(&dir, &op, &mut UnixStream::from(to)).ok();
+    }
+}
+
+fn answer(dir: &str, op: &FileOp, to: &mut UnixStream) -> io::Result<()> {
+    let (told, bytes) = match work::perform(dir, op) {
         Ok((done, bytes)) => (Told::Done(done), bytes),
         Err(fault) => (Told::Failed(fault), Vec::new()),
     };

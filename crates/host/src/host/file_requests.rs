@@ -1,25 +1,24 @@
 //! Requests about files: handed to a child, answered when it is done.
 
 use trl_protocol::exec::Stream;
-use trl_protocol::fault::{Code, Fault};
+use trl_protocol::fault::Fault;
 use trl_protocol::file::{FileDone, FileOp};
 use trl_protocol::wire::FromHost;
 
 use super::Host;
 use crate::commands::Requester;
-use crate::files::FileAnswer;
+use crate::files::{self, FileAnswer};
 
 /// The largest data frame: as much as one of a command's.
 const PIECE: usize = 64 * 1024;
 
 impl Host {
     pub(super) fn on_file(&mut self, requester: Requester, op: &FileOp) -> Result<Option<FromHost>, Fault> {
-        if self.cage.is_closed() {
-            // The worker would act outside, where links in the workspace lead anywhere.
-            let message = "files of an isolated session cannot be reached by file requests yet; use commands";
-            return Err(Fault::new(Code::IsolationUnavailable, message));
-        }
-        let started = self.files.start(requester, self.state.cwd(), op, || Ok(()));
+        let (cage, dir) = (&mut self.cage, self.state.cwd());
+        let started = self.files.start(requester, || match cage.is_closed() {
+            true => files::spawn_inside(cage, dir, op),
+            false => files::spawn(dir, op),
+        });
         started.map(|()| None).map_err(|(_, fault)| fault)
     }
 

@@ -39,6 +39,8 @@ pub struct Jail {
     pid: i32,
     pidfd: Option<OwnedFd>,
     holder: Option<Holder>,
+    /// A socket of the inside for a proxy outside.
+    listener: Option<OwnedFd>,
     /// Inside and here.
     pids: BTreeMap<i32, i32>,
     ended: VecDeque<(i32, Ending)>,
@@ -90,16 +92,20 @@ impl Jail {
             }
         };
         drop(theirs);
-        let jail = Jail {
+        let mut jail = Jail {
             init: ours,
             pid,
             pidfd: Some(pidfd),
             holder: None,
+            listener: None,
             pids: BTreeMap::new(),
             ended: VecDeque::new(),
         };
         match jail.answer() {
-            Ok(Received { message: Answer::Entered, .. }) => Ok(jail),
+            Ok(Received { message: Answer::Entered, fds }) => {
+                jail.listener = fds.into_iter().next();
+                Ok(jail)
+            }
             Ok(Received { message: Answer::NotEntered(step), .. }) => Err(step),
             Ok(Received { message: other, .. }) => {
                 Err(Step::new(Part::Namespaces, "talk to pid 1", format!("{other:?}")))
@@ -111,6 +117,11 @@ impl Jail {
     /// Pid 1, as seen from here.
     pub fn pid(&self) -> i32 {
         self.pid
+    }
+
+    /// The socket on which programs inside reach a proxy, to be accepted from here. Given once.
+    pub fn take_listener(&mut self) -> Option<OwnedFd> {
+        self.listener.take()
     }
 
     /// Whether a process, as seen from here, belongs to the cage and not to what runs in it.
@@ -140,6 +151,12 @@ impl Jail {
         let here = pid_of(&pidfd)?;
         self.pids.insert(pid, here);
         Ok(Spawned { pid: here, pidfd, terminal: fds.next() })
+    }
+
+    /// Has a child of pid 1 do what [`Extras::work`] does; it answers over `answer`.
+    pub fn work(&mut self, request: &[u8], answer: BorrowedFd<'_>) -> io::Result<()> {
+        let text = channel::file_with(request)?;
+        self.ask(&Ask::Work, &[text.as_fd(), answer]).map(drop)
     }
 
     /// Makes descriptors openable inside. They stay so until [`Jail::conceal`].
@@ -295,21 +312,27 @@ fn become_init(plan: &Plan, strength: Strength, extras: Extras, socket: OwnedFd,
         Strength::InPlace => {
             // What it starts and what that leaves behind stays below it.
             rustix::process::set_child_subreaper(Some(rustix::process::getpid())).ok();
-            enter_here(plan, &extras)
+            enter_here(plan, &extras).map(|()| None)
         }
     };
+    let work = extras.work;
     drop(extras);
-    init::close_all_but(&socket);
-    init::default_signals();
-    let answer = match entered {
-        Ok(()) => Answer::Entered,
-        Err(step) => Answer::NotEntered(step),
+    let sent = match entered {
+        Ok(listener) => {
+            let fds: Vec<BorrowedFd<'_>> = listener.iter().map(OwnedFd::as_fd).collect();
+            channel::send(&socket, &Answer::Entered, &fds).is_ok()
+        }
+        Err(step) => {
+            channel::send(&socket, &Answer::NotEntered(step), &[]).ok();
+            false
+        }
     };
-    let is_in = matches!(answer, Answer::Entered);
-    if channel::send(&socket, &answer, &[]).is_err() || !is_in {
+    if !sent {
         std::process::exit(1);
     }
-    init::serve(socket)
+    init::close_all_but(&socket);
+    init::default_signals();
+    init::serve(socket, work)
 }
 
 /// The pid of what a pidfd refers to, as seen from here.
