@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use trl_confine::hosts::Hosts;
 use trl_protocol::ids::is_session_name;
-use trl_protocol::isolation::Isolation;
+use trl_protocol::isolation::{Isolation, Net};
 use trl_protocol::session::{CreateParams, Created, SessionInfo, SessionLimits, SessionState};
 use trl_protocol::wire::{Dialect, Resolve, SessionSpec};
 use trl_protocol::{Fault, SessionId};
@@ -19,7 +20,7 @@ use crate::registry::Reservation;
 use crate::runtime::Inner;
 use crate::runtime_choice::{Choice, choose};
 use crate::session::Session;
-use crate::{Config, environment, kept_state, seconds};
+use crate::{Config, environment, kept_state, root_shell, seconds};
 
 /// How long the output of a command in a temporary session stays readable after its end.
 const TEMPORARY_IDLE_S: f64 = 300.0;
@@ -102,17 +103,32 @@ impl Plan {
             Some(named) => (named.isolation.or_else(|| config.isolation.clone()), named.mounts),
             None => (config.isolation.clone(), Vec::new()),
         };
-        let isolation = params.isolation.or(default).filter(|asked| !asked.is_none());
+        let is_here = backend.name() == "local";
+        // One that enforces nothing may still accept limits that cannot be enforced.
+        let says_something = |asked: &Isolation| !asked.is_none() || (is_here && asked.best_effort);
+        let isolation = params.isolation.or(default).filter(says_something);
+        if let Some(Isolation { net: Net::Allow(hosts), .. }) = &isolation {
+            Hosts::parse(hosts).map_err(|error| {
+                Fault::invalid(format!("param `isolation`: {error}"))
+                    .with_details(serde_json::json!({ "field": "isolation.net.allow" }))
+            })?;
+        }
         // The file is on this machine, and a cage would hide it.
-        let has_file = isolation.is_none() && backend.name() == "local";
+        let has_file = isolation.as_ref().is_none_or(Isolation::is_none) && is_here;
         let kept = |field: &str, name: &Option<String>| match name.as_deref().filter(|_| has_file) {
             Some(name) => kept_state::file(&config.state_dir, field, name).map(Some),
             None => Ok(None),
         };
         let keep_state = kept("keep_state", &params.keep_state)?;
         let restore_state = kept("restore_state", &params.restore_state)?;
-        let wanted = Wanted { shell: params.shell.as_deref(), working_dir: params.working_dir.as_deref() };
-        let prepared = backend.prepare(wanted).await?;
+        let root = isolation.as_ref().and_then(|isolation| isolation.root.as_deref()).filter(|_| is_here);
+        let asked = params.shell.as_deref();
+        let wanted =
+            Wanted { shell: asked.filter(|_| root.is_none()), working_dir: params.working_dir.as_deref() };
+        let mut prepared = backend.prepare(wanted).await?;
+        if let (Some(root), Prepared::Known { shell, .. }) = (root, &mut prepared) {
+            *shell = root_shell::find(root, asked)?;
+        }
         Ok(Plan {
             timeout_s: seconds::checked("timeout_s", params.timeout_s.unwrap_or(config.default_timeout_s))?,
             idle_timeout_s: seconds::checked(

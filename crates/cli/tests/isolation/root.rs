@@ -1,0 +1,113 @@
+//! A session whose `/` is another directory.
+
+#![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use trl_testkit::{Daemon, Session, Shell, daemon, trl};
+
+use super::escapes::escapes;
+use super::outside::{NOBODY, Outside};
+
+/// An unpacked system with busybox in it, which belongs to this user.
+fn unpacked(user: u32) -> Option<TempDir> {
+    let busybox = ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| Path::new(path).exists())?;
+    let dir = tempfile::Builder::new().prefix("trl-root-").tempdir_in("/var/tmp").unwrap();
+    let root = dir.path();
+    fs::set_permissions(root, fs::Permissions::from_mode(0o755)).unwrap();
+    for name in ["bin", "etc", "home"] {
+        fs::create_dir(root.join(name)).unwrap();
+    }
+    fs::copy(busybox, root.join("bin/busybox")).unwrap();
+    for name in ["sh", "cat", "echo", "ls", "mkdir", "rm", "sleep", "chroot", "mount", "ps", "wc"] {
+        symlink("/bin/busybox", root.join("bin").join(name)).unwrap();
+    }
+    fs::write(root.join("etc/own"), "of the root\n").unwrap();
+    for path in [root.to_owned(), root.join("bin"), root.join("etc"), root.join("etc/own"), root.join("home")]
+    {
+        chown(&path, Some(user), Some(user)).unwrap();
+    }
+    Some(dir)
+}
+
+fn session(daemon: &Daemon, root: &Path, more: Value) -> Session {
+    let mut isolation = json!({"profile": "strict", "root": root});
+    isolation.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+    daemon.session_with(Shell::Sh, json!({"isolation": isolation}))
+}
+
+#[test]
+fn the_directory_is_everything_that_there_is() {
+    for daemon in [daemon!(), Daemon::builder(trl!()).as_user(NOBODY).start()] {
+        let Some(root) = unpacked(daemon.user()) else {
+            println!("skipped: there is no busybox");
+            return;
+        };
+        let mut inside = session(&daemon, root.path(), json!({}));
+        inside.ok("x=kept; export Y=also; cd /tmp");
+        inside.run("echo $x; sh -c 'echo $Y'; pwd").exits(0).prints("kept\nalso\n/tmp\n", "");
+        inside.ok(&format!("cd {}", daemon.work().display()));
+        inside.run("cat /etc/own; ls /etc; ls /usr 2>/dev/null").prints("of the root\nown\n", "");
+        inside
+            .run("pwd; echo made > here; cat here")
+            .exits(0)
+            .prints(&format!("{}\nmade\n", daemon.work().canonicalize().unwrap().display()), "");
+        assert_eq!(fs::read_to_string(daemon.work().join("here")).unwrap(), "made\n");
+        // Changes are seen inside, and stay there.
+        inside.run("echo new > /etc/new && rm /etc/own && ls /etc").exits(0).prints("new\n", "");
+        assert_eq!(fs::read_to_string(root.path().join("etc/own")).unwrap(), "of the root\n");
+        assert!(!root.path().join("etc/new").exists());
+        inside.run("kill -9 $$");
+        inside.run("echo $x").exits(0).prints("kept\n", "");
+        inside.destroy();
+        // Unless it may be written.
+        let mut inside = session(&daemon, root.path(), json!({"write": [root.path()]}));
+        inside.ok("echo new > /etc/new");
+        assert_eq!(fs::read_to_string(root.path().join("etc/new")).unwrap(), "new\n");
+        let by_request = inside.params(json!({"path": "/etc/own"}));
+        assert_eq!(daemon.connect().ok("file.read", by_request)["text"], "of the root\n");
+        inside.destroy();
+    }
+}
+
+#[test]
+fn nothing_leads_out_of_it() {
+    for daemon in [daemon!(), Daemon::builder(trl!()).as_user(NOBODY).start()] {
+        let Some(root) = unpacked(daemon.user()) else {
+            println!("skipped: there is no busybox");
+            return;
+        };
+        let outside = daemon.user_home().join("outside");
+        fs::write(&outside, "secret").unwrap();
+        symlink(&outside, root.path().join("etc/link")).unwrap();
+        symlink("../../../../../../../../etc/passwd", root.path().join("etc/up")).unwrap();
+        for more in [json!({}), json!({"write": [root.path()]})] {
+            let mut inside = session(&daemon, root.path(), more);
+            for attempt in [
+                "cat /etc/link",
+                "cat /etc/up",
+                "cat ../../../../../../../../../etc/passwd",
+                "cat /proc/1/root/etc/passwd",
+                "cat /proc/self/root/../etc/passwd",
+                "cat /proc/1/cwd/../etc/passwd",
+                "mkdir -p /home/x && chroot /home/x /bin/sh -c 'cd ../../../..; cat etc/passwd'",
+                "mount -t proc proc /home && cat /home/1/root/etc/passwd",
+                "ls /.layers /.root",
+                "cat /.layers/0/passwd",
+            ] {
+                let ran = inside.run(attempt);
+                assert!(ran.exit_code != Some(0) && ran.stdout.is_empty(), "{attempt}: {ran:?}");
+            }
+            inside.destroy();
+        }
+        let attacked = Outside::around(&daemon);
+        let isolation = json!({"profile": "strict", "root": root.path()});
+        let (escaped, tried) = escapes(&daemon, &attacked, Shell::Sh, isolation, false);
+        assert!(tried >= 140 && attacked.is_untouched(), "{tried}");
+        assert_eq!(escaped, std::collections::BTreeSet::new());
+    }
+}
