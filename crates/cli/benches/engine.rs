@@ -66,6 +66,7 @@ fn main() -> ExitCode {
     let mut table = Table::begin();
     bulk(options, &mut table);
     with_daemon(|daemon| latencies(options, daemon, &mut table));
+    with_daemon(|daemon| isolation(options, daemon, &mut table));
     with_daemon(|daemon| throughput(options, daemon, &mut table));
     if options.json {
         println!("{:#}", table.to_json());
@@ -100,7 +101,7 @@ fn latencies(options: Options, daemon: &Daemon, table: &mut Table) {
         Row::latency("`/bin/true`", &ours).beside("living bare bash", &floor).within(Bound::AtMost(1.5)),
     );
 
-    let (ours, floor) = in_turns(rounds, 5, new_session(wire()), || {
+    let (ours, floor) = in_turns(rounds, 5, new_session(wire(), "none"), || {
         let start = Instant::now();
         let mut bash = BareBash::start();
         bash.timed(":; echo x");
@@ -129,12 +130,35 @@ fn latencies(options: Options, daemon: &Daemon, table: &mut Table) {
     );
 }
 
+/// The same in an isolated session, beside one that is not.
+fn isolation(options: Options, daemon: &Daemon, table: &mut Table) {
+    let rounds = options.choose(5, 40);
+    let wire = || Wire::open(&daemon.socket());
+    for profile in ["workspace", "strict"] {
+        let (ours, floor) = in_turns(rounds, 5, new_session(wire(), profile), new_session(wire(), "none"));
+        table.push(
+            Row::latency(&format!("new session with isolation `{profile}`"), &ours)
+                .beside("without", &floor)
+                .within(Bound::AtMost(2.5)),
+        );
+        for command in [":", "/bin/true"] {
+            let isolated = Session::create_in(wire(), profile).timed_run(command);
+            let (ours, floor) = in_turns(rounds, 20, isolated, Session::create(wire()).timed_run(command));
+            table.push(
+                Row::latency(&format!("`{command}` with isolation `{profile}`"), &ours)
+                    .beside("without", &floor)
+                    .within(Bound::AtMost(1.3)),
+            );
+        }
+    }
+}
+
 /// Creates a session and runs a command in it; its end is not in the time.
-fn new_session(wire: Wire) -> impl FnMut() -> Duration {
-    let mut free = Some(wire);
+fn new_session(wire: Wire, isolation: &str) -> impl FnMut() -> Duration + use<> {
+    let (mut free, isolation) = (Some(wire), isolation.to_owned());
     move || {
         let start = Instant::now();
-        let mut session = Session::create(free.take().expect("the connection comes back"));
+        let mut session = Session::create_in(free.take().expect("the connection comes back"), &isolation);
         session.run(":");
         let took = start.elapsed();
         free = Some(session.destroy());

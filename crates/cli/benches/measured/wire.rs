@@ -54,8 +54,13 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn create(mut wire: Wire) -> Session {
-        let created = wire.call("session.create", &json!({"shell": "bash"}));
+    pub fn create(wire: Wire) -> Session {
+        Session::create_in(wire, "none")
+    }
+
+    /// With this profile of isolation.
+    pub fn create_in(mut wire: Wire, isolation: &str) -> Session {
+        let created = wire.call("session.create", &json!({"shell": "bash", "isolation": isolation}));
         let id = created["session_id"].as_str().expect("an id").to_owned();
         Session { wire, id }
     }
