@@ -234,7 +234,7 @@ export interface Assignment {
   readonly scope: AssignScope;
 }
 
-export type Change = "created" | "ended" | "lost" | "restarted" | "renamed" | "queued" | "started" | "finished" | "present" | "released" | "sent" | "read";
+export type Change = "created" | "ended" | "lost" | "restarted" | "renamed" | "queued" | "started" | "finished" | "present" | "released" | "sent" | "read" | "allowed" | "refused";
 
 /** One change. What it is not about is left out. */
 export interface ChangeEvent {
@@ -246,11 +246,13 @@ export interface ChangeEvent {
   readonly change: Change;
   readonly exec_id?: ExecId | null;
   readonly exit_code?: number | null;
+  /** That a session wanted to reach: `name:port`. */
+  readonly host?: string | null;
   readonly label?: string | null;
   readonly message_id?: string | null;
   /** Of the session. */
   readonly name?: string | null;
-  /** Why a session ended. */
+  /** Why a session ended, or why a host was refused. */
   readonly reason?: string | null;
   /** Larger with every change, also across restarts of the daemon. */
   readonly seq: number;
@@ -316,6 +318,8 @@ export interface ExecAttachReply {
   readonly exec_id: ExecId;
   /** As the shell saw it; null if nobody saw it. */
   readonly exit_code: number | null;
+  /** The limit of the session that it ran into. */
+  readonly limit?: HitLimit | null;
   readonly notes?: readonly string[];
   /** The signal that ended the command or its shell, where one is known. */
   readonly signal?: string | null;
@@ -357,6 +361,7 @@ export interface ExecInfo {
   readonly exec_id: ExecId;
   readonly exit_code?: number | null;
   readonly finished_at?: string | null;
+  readonly limit?: HitLimit | null;
   readonly notes?: readonly string[];
   /** Process that runs it: the shell's for a foreground command. */
   readonly pid?: number | null;
@@ -410,6 +415,8 @@ export interface ExecRunReply {
   readonly exec_id: ExecId;
   /** As the shell saw it; null if nobody saw it. */
   readonly exit_code: number | null;
+  /** The limit of the session that it ran into. */
+  readonly limit?: HitLimit | null;
   readonly notes?: readonly string[];
   /** The signal that ended the command or its shell, where one is known. */
   readonly signal?: string | null;
@@ -463,6 +470,8 @@ export interface ExecStreamReply {
   readonly exec_id: ExecId;
   /** As the shell saw it; null if nobody saw it. */
   readonly exit_code: number | null;
+  /** The limit of the session that it ran into. */
+  readonly limit?: HitLimit | null;
   readonly notes?: readonly string[];
   /** The signal that ended the command or its shell, where one is known. */
   readonly signal?: string | null;
@@ -489,6 +498,7 @@ export interface ExecWaitReply {
   readonly exec_id: ExecId;
   readonly exit_code?: number | null;
   readonly finished_at?: string | null;
+  readonly limit?: HitLimit | null;
   readonly matched: Matched;
   readonly notes?: readonly string[];
   /** Process that runs it: the shell's for a foreground command. */
@@ -612,6 +622,9 @@ export interface HistoryRow {
   readonly reason?: FailReason | null;
   readonly state: State;
 }
+
+/** A limit of a session, by its name in `limits`. */
+export type HitLimit = "memory" | "pids" | "file_size" | "cpu_time_s";
 
 /** What is enforced, and by what. */
 export interface IsolationReport {
@@ -900,7 +913,10 @@ export interface SessionBindReply {
   readonly session_id: SessionId;
 }
 
-/** `"workspace"` is short for `{"profile":"workspace"}`. */
+/**
+ * `"workspace"` is short for `{"profile":"workspace"}`. An object with paths, `net` or `root` and no
+ * profile is one of `workspace`.
+ */
 export interface SessionCreateIsolation {
   /** Accept what this machine can enforce; `session.info` tells what is missing. */
   readonly best_effort?: boolean;
@@ -978,12 +994,15 @@ export interface SessionInfo {
   readonly tty: boolean;
   /** Its host does not answer at the moment (it may be stopped); the rest is what was last known. */
   readonly unresponsive?: boolean;
-  /** Where cgroups account for it. */
+  /** As cgroups account for it, else as its processes tell. */
   readonly usage?: Usage | null;
   readonly working_dir: string;
 }
 
-/** `"workspace"` is short for `{"profile":"workspace"}`. */
+/**
+ * `"workspace"` is short for `{"profile":"workspace"}`. An object with paths, `net` or `root` and no
+ * profile is one of `workspace`.
+ */
 export interface SessionInfoIsolation {
   /** Accept what this machine can enforce; `session.info` tells what is missing. */
   readonly best_effort: boolean;
@@ -1101,7 +1120,7 @@ export interface SystemInfoReply {
   readonly host_protocol_version: number;
   /** Profiles that this machine can enforce in full. */
   readonly isolation: readonly string[];
-  /** Why it cannot enforce the others. */
+  /** Why it cannot enforce the others, and limits that it cannot enforce for a session as a whole. */
   readonly isolation_missing?: readonly Missing[];
   readonly limits: LimitsInfo;
   readonly pid: number;
@@ -1133,12 +1152,14 @@ export interface SystemStatsReply {
   readonly running_commands: number;
   readonly total_commands_run: number;
   readonly uptime_s: number;
+  /** What the living sessions have used together; `memory_peak_bytes` is the largest of theirs. */
+  readonly usage: Usage;
 }
 
 /** Speaks for a session. `Debug` does not tell it, so a logged request gives nobody away. */
 export type Token = string;
 
-export type Topic = "session" | "exec" | "agent" | "mail";
+export type Topic = "session" | "exec" | "agent" | "mail" | "net";
 
 /** What is waited for: one of these. */
 export interface Until {
@@ -1158,6 +1179,7 @@ export interface Usage {
   readonly processes?: number | null;
   /** For how long its processor limit has held it back. */
   readonly throttled_s?: number | null;
+  /** By its programs, to files, pipes and terminals. */
   readonly written_bytes?: number | null;
 }
 

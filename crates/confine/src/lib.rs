@@ -10,6 +10,7 @@
 //! process and, unless its owner said so, no network. In particular it can reach neither the daemon nor the
 //! keys and the mail that lie beside it.
 
+pub mod hosts;
 #[cfg(target_os = "linux")]
 pub mod linux;
 pub mod plan;
@@ -17,7 +18,7 @@ pub mod report;
 
 use std::path::PathBuf;
 
-use trl_protocol::isolation::{Missing, Profile};
+use trl_protocol::isolation::{Enforced, Missing, Profile};
 
 /// What an auto-responder's command may be and do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +72,31 @@ pub fn support() -> (Vec<Profile>, Vec<Missing>) {
 pub fn support() -> (Vec<Profile>, Vec<Missing>) {
     let what = "profiles `workspace` and `strict`".to_owned();
     (vec![Profile::None], vec![Missing { what, why: LINUX_ONLY.to_owned(), remedy: String::new() }])
+}
+
+/// Which limits hold for everything that a session starts together, by what, and what keeps it from the others.
+/// Found out by trying, once.
+#[cfg(target_os = "linux")]
+pub fn limits() -> &'static (Vec<Enforced>, Vec<Missing>) {
+    use linux::cgroups::{Groups, Wanted};
+    static FOUND: std::sync::OnceLock<(Vec<Enforced>, Vec<Missing>)> = std::sync::OnceLock::new();
+    FOUND.get_or_init(|| {
+        let mut groups = Groups::make();
+        groups.bound(Wanted { memory: Some(64 << 20), pids: Some(64), cpu: Some(1.0) });
+        let enforced = |(what, by): &(&str, String)| Enforced { what: (*what).to_owned(), by: by.clone() };
+        let missing = |(what, why): &(&str, String)| Missing {
+            what: format!("limit {what}"),
+            why: why.clone(),
+            remedy: linux::Step::limits_remedy().to_owned(),
+        };
+        (groups.enforced.iter().map(enforced).collect(), groups.missing.iter().map(missing).collect())
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn limits() -> &'static (Vec<Enforced>, Vec<Missing>) {
+    static NONE: (Vec<Enforced>, Vec<Missing>) = (Vec::new(), Vec::new());
+    &NONE
 }
 
 /// The layers that confine an auto-responder's command here, by name.

@@ -14,19 +14,22 @@ use std::process::Command;
 use std::rc::Rc;
 
 use rustix::termios::Winsize;
-use trl_confine::linux::cgroups::{self, Groups, Wanted};
+use trl_confine::hosts::Hosts;
+use trl_confine::linux::cgroups::{Groups, Hits, Wanted};
 use trl_confine::linux::init::{Ending, Program, StreamFrom};
 use trl_confine::linux::jail::{Jail, Shown, Spawned, Strength};
 use trl_confine::linux::{Extras, Part, ProcessLimit, ProcessLimits, Step, look};
-use trl_confine::plan::{self, Plan, PlanError, Setting};
+use trl_confine::plan::{self, PROXY_PORT, Plan, PlanError, Setting};
 use trl_confine::report::{self, Layers};
+use trl_protocol::exec::HitLimit;
 use trl_protocol::fault::{Code, Fault};
-use trl_protocol::isolation::{Enforced, Isolation, IsolationReport, Missing};
+use trl_protocol::isolation::{Enforced, Isolation, IsolationReport, Missing, Net};
 use trl_protocol::session::{Confinement, SessionLimits, Usage};
 use trl_protocol::wire::SessionSpec;
 
 use crate::driver::Exit;
 use crate::shell::path_of;
+use crate::{files, usage};
 
 /// Variables that name sockets, displays and directories of the outside.
 const OUTSIDE_ONLY: &[&str] = &[
@@ -50,7 +53,23 @@ pub(crate) struct Cage {
     groups: Groups,
     limits: ProcessLimits,
     report: Option<IsolationReport>,
+    listener: Listener,
     concealed: Rc<RefCell<Vec<Shown>>>,
+}
+
+/// The socket on which programs inside reach the daemon's proxy. Each cage has its own.
+#[derive(Debug, Default)]
+struct Listener {
+    socket: Option<OwnedFd>,
+    is_news: bool,
+}
+
+impl Listener {
+    fn take_from(&mut self, jail: &mut Jail) {
+        if let Some(socket) = jail.take_listener() {
+            *self = Listener { socket: Some(socket), is_news: true };
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -87,15 +106,27 @@ impl Drop for Visible {
 
 impl Cage {
     /// What the session's policy says, or why this machine cannot enforce it.
-    pub(crate) fn enter(spec: &SessionSpec) -> Result<Cage, Fault> {
+    pub(crate) fn enter(spec: &SessionSpec, mut groups: Groups) -> Result<Cage, Fault> {
         let outside = spec.outside.as_deref().cloned();
         let isolation = spec.isolation.clone().filter(|_| outside.is_none()).unwrap_or_default();
-        let (groups, limits, limit_report) = bound(spec)?;
-        let mut cage = Cage { place: Place::Open, groups, limits, report: None, concealed: Rc::default() };
+        if groups.entrances().is_err() {
+            // Somebody has removed them while this host stood by.
+            groups = Groups::make();
+        }
+        let (limits, limit_report) = bound(spec, &mut groups)?;
+        let mut cage = Cage {
+            place: Place::Open,
+            groups,
+            limits,
+            report: None,
+            listener: Listener::default(),
+            concealed: Rc::default(),
+        };
         let mut report = outside;
         if !isolation.is_none() {
             let plan = plan::session(&isolation, &setting(spec), &look).map_err(not_planned)?;
-            let (strength, layers, jail) = cage.build(&isolation, &plan)?;
+            let (strength, layers, mut jail) = cage.build(&isolation, &plan)?;
+            cage.listener.take_from(&mut jail);
             report = Some(report::of(&isolation, &layers, plan.private_bytes));
             cage.place = Place::Closed { plan: Box::new(plan), strength, jail: Some(jail) };
         }
@@ -125,11 +156,21 @@ impl Cage {
     }
 
     fn jail(&self, plan: &Plan, strength: Strength) -> Result<Jail, Step> {
-        Jail::enter(plan, strength, Extras { limits: self.limits.clone(), groups: self.entrances() })
+        let extras = self.extras().map_err(|error| Step {
+            part: Part::Limits,
+            what: "open the session's cgroups".to_owned(),
+            why: error.to_string(),
+        })?;
+        Jail::enter(plan, strength, extras)
     }
 
-    fn entrances(&self) -> Vec<OwnedFd> {
-        self.groups.entrances().unwrap_or_default()
+    /// Limits are never left out silently.
+    fn extras(&self) -> io::Result<Extras> {
+        let groups = match self.groups.entrances() {
+            Err(error) if self.groups.is_bounded() => return Err(error),
+            entrances => entrances.unwrap_or_default(),
+        };
+        Ok(Extras { limits: self.limits.clone(), groups, work: Some(files::perform_inside) })
     }
 
     /// What `session.info` tells of it.
@@ -137,7 +178,39 @@ impl Cage {
         Confinement {
             isolation: self.report.clone().map(Box::new),
             limits: has_limits(limits).then(|| Box::new(limits.clone())),
-            usage: (!self.groups.is_empty()).then(|| usage(self.groups.usage())),
+            usage: None,
+        }
+    }
+
+    /// What everything that the session has started has used.
+    pub(crate) fn usage(&self) -> Usage {
+        usage::of_session(self.groups.usage())
+    }
+
+    /// How often the session has run into the limits of its groups.
+    pub(crate) fn hits(&self) -> Hits {
+        if self.groups.is_bounded() { self.groups.hits() } else { Hits::default() }
+    }
+
+    /// Which limit a command that began then, and ended so, has run into.
+    pub(crate) fn hit_since(
+        &self,
+        before: Hits,
+        limits: &SessionLimits,
+        exit_code: Option<i32>,
+    ) -> Option<HitLimit> {
+        let now = self.hits();
+        let died_of = |signal: i32| exit_code == Some(128 + signal);
+        if now.memory > before.memory {
+            Some(HitLimit::Memory)
+        } else if now.pids > before.pids {
+            Some(HitLimit::Pids)
+        } else if limits.file_size.is_some() && died_of(libc::SIGXFSZ) {
+            Some(HitLimit::FileSize)
+        } else if limits.cpu_time_s.is_some() && died_of(libc::SIGXCPU) {
+            Some(HitLimit::CpuTimeS)
+        } else {
+            None
         }
     }
 
@@ -148,7 +221,22 @@ impl Cage {
         if self.is_closed() {
             env.retain(|name, _| !OUTSIDE_ONLY.contains(&name.as_str()) && !name.starts_with("DBUS_"));
         }
+        if let (Some(_), Some(Isolation { net: Net::Allow(hosts), .. })) =
+            (&self.listener.socket, &spec.isolation)
+        {
+            env.extend(proxy_variables(hosts));
+        }
         env
+    }
+
+    /// Where the daemon's proxy accepts what programs inside connect to.
+    pub(crate) fn listener(&self) -> Option<BorrowedFd<'_>> {
+        self.listener.socket.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether that is another since the last time.
+    pub(crate) fn take_news_of_listener(&mut self) -> bool {
+        std::mem::take(&mut self.listener.is_news)
     }
 
     /// Whether processes are started by pid 1 inside.
@@ -167,10 +255,13 @@ impl Cage {
     /// What is done in a child between fork and exec where there is no pid 1 that has done it.
     pub(crate) fn before_exec(&self) -> impl FnMut() -> io::Result<()> + Send + Sync + use<> {
         let extras = match self.place {
-            Place::Open => Extras { limits: self.limits.clone(), groups: self.entrances() },
-            Place::Closed { .. } => Extras::default(),
+            Place::Open => self.extras().map_err(|error| error.raw_os_error().unwrap_or(libc::EIO)),
+            Place::Closed { .. } => Ok(Extras::default()),
         };
-        move || extras.enter().map_err(|errno| io::Error::from_raw_os_error(errno.raw_os_error()))
+        move || match &extras {
+            Ok(extras) => extras.enter().map_err(|errno| io::Error::from_raw_os_error(errno.raw_os_error())),
+            Err(errno) => Err(io::Error::from_raw_os_error(*errno)),
+        }
     }
 
     /// Makes descriptors openable by path for the session's programs.
@@ -221,15 +312,21 @@ impl Cage {
         self.living()?.spawn(&program(command, arg0), streams, (size.ws_row, size.ws_col), given)
     }
 
+    /// Has a request about files done inside, with no more rights than the session has.
+    pub(crate) fn work(&mut self, request: &[u8], answer: BorrowedFd<'_>) -> io::Result<()> {
+        self.living()?.work(request, answer)
+    }
+
     /// A cage whose pid 1 has ended is made anew.
     fn living(&mut self) -> io::Result<&mut Jail> {
-        let extras = Extras { limits: self.limits.clone(), groups: self.entrances() };
+        let extras = self.extras()?;
         match &mut self.place {
             Place::Open => Err(io::ErrorKind::Unsupported.into()),
             Place::Closed { jail: Some(jail), .. } => Ok(jail),
             Place::Closed { plan, strength, jail } => {
-                let fresh = Jail::enter(plan, *strength, extras)
+                let mut fresh = Jail::enter(plan, *strength, extras)
                     .map_err(|step| io::Error::other(step.to_string()))?;
+                self.listener.take_from(&mut fresh);
                 Ok(jail.insert(fresh))
             }
         }
@@ -282,6 +379,20 @@ impl Cage {
     }
 }
 
+/// What tells programs of the proxy. Their own loopback is reached without it, unless the list names it.
+fn proxy_variables(hosts: &[String]) -> impl Iterator<Item = (String, String)> {
+    let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
+    let hosts = Hosts::parse(hosts).unwrap_or_default();
+    let own = ["localhost", "127.0.0.1", "::1"].into_iter();
+    let direct: Vec<&str> = own.filter(|own| !hosts.mentions(own)).collect();
+    let direct = direct.join(",");
+    let names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"].map(|name| (name, proxy.clone()));
+    let both = |(name, value): (&str, String)| {
+        [(name.to_owned(), value.clone()), (name.to_ascii_lowercase(), value)]
+    };
+    names.into_iter().chain([("NO_PROXY", direct)]).flat_map(both)
+}
+
 fn program(command: &Command, arg0: &str) -> Program {
     let bytes = |text: &std::ffi::OsStr| text.as_bytes().to_vec();
     let variable = |(name, value): (&std::ffi::OsStr, Option<&std::ffi::OsStr>)| {
@@ -310,13 +421,8 @@ fn setting(spec: &SessionSpec) -> Setting {
 }
 
 fn not_planned(error: PlanError) -> Fault {
-    let code = match error {
-        PlanError::NoProxy => Code::IsolationUnavailable,
-        PlanError::Relative { .. } | PlanError::Own { .. } | PlanError::NotThere { .. } => {
-            Code::InvalidParams
-        }
-    };
-    Fault::new(code, format!("param `isolation`: {error}"))
+    Fault::invalid(format!("param `isolation`: {error}"))
+        .with_details(serde_json::json!({ "field": "isolation" }))
 }
 
 fn unavailable(isolation: &Isolation, step: &Step) -> Fault {
@@ -336,17 +442,13 @@ fn unavailable(isolation: &Isolation, step: &Step) -> Fault {
 }
 
 /// Groups and limits for what was asked for; what cannot be enforced is a fault unless less is accepted.
-fn bound(spec: &SessionSpec) -> Result<(Groups, ProcessLimits, IsolationReport), Fault> {
+fn bound(spec: &SessionSpec, groups: &mut Groups) -> Result<(ProcessLimits, IsolationReport), Fault> {
     let limits = &spec.limits;
     let wanted = match spec.outside {
         Some(_) => Wanted::default(),
         None => Wanted { memory: limits.memory.map(|size| size.0), pids: limits.pids, cpu: limits.cpu },
     };
-    let groups = if wanted == Wanted::default() {
-        Groups::default()
-    } else {
-        Groups::make(&spec.session_id.to_string(), wanted)
-    };
+    groups.bound(wanted);
     let isolated = spec.isolation.as_ref().filter(|isolation| !isolation.is_none());
     let best_effort = spec.isolation.as_ref().is_some_and(|isolation| isolation.best_effort);
     let mut report = IsolationReport::default();
@@ -405,13 +507,7 @@ fn bound(spec: &SessionSpec) -> Result<(Groups, ProcessLimits, IsolationReport),
         return Err(Fault::new(Code::IsolationUnavailable, message));
     }
     report.missing = missing;
-    Ok((groups, ProcessLimits { limits: each }, report))
-}
-
-fn usage(used: cgroups::Usage) -> Usage {
-    let cgroups::Usage { cpu_s, memory_bytes, memory_peak_bytes, processes, written_bytes, throttled_s } =
-        used;
-    Usage { cpu_s, memory_bytes, memory_peak_bytes, processes, written_bytes, throttled_s }
+    Ok((ProcessLimits { limits: each }, report))
 }
 
 /// Whether a session has limits that need more than the journal.

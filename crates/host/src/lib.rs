@@ -29,6 +29,7 @@ mod subscribers;
 mod terminal;
 mod timer;
 mod tree;
+mod usage;
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};

@@ -191,6 +191,7 @@ impl KeptExec {
             stdout_bytes,
             stderr_bytes,
             working_dir: working_dir.to_owned(),
+            limit: None,
             notes: vec![note.to_owned()],
         }
     }

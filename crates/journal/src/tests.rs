@@ -18,6 +18,7 @@ fn end(stdout_bytes: u64, stderr_bytes: u64) -> End {
         stdout_bytes,
         stderr_bytes,
         working_dir: "/".into(),
+        limit: None,
         notes: Vec::new(),
     };
     End { outcome, at: "2000-01-01T00:00:01.000Z".into() }

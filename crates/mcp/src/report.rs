@@ -77,6 +77,7 @@ impl Progress {
                 stdout_bytes: info.stdout_bytes,
                 stderr_bytes: info.stderr_bytes,
                 working_dir: end.working_dir.clone(),
+                limit: end.limit,
                 notes: end.notes.clone(),
             })),
             (None, Some(prompt), _) => Progress::Waiting { prompt: prompt.clone() },
@@ -286,6 +287,7 @@ mod tests {
             stdout_bytes: 0,
             stderr_bytes: 0,
             working_dir: "/tmp".to_owned(),
+            limit: None,
             notes: Vec::new(),
         }))
     }

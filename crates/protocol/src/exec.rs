@@ -224,8 +224,36 @@ pub struct Outcome {
     pub stdout_bytes: u64,
     pub stderr_bytes: u64,
     pub working_dir: String,
+    /// The limit of the session that it ran into.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<HitLimit>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// A limit of a session, by its name in `limits`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HitLimit {
+    /// The kernel ended a process because the session had no memory left.
+    Memory,
+    /// A process or thread could not be started.
+    Pids,
+    /// A process was ended because it wrote beyond the largest size of a file.
+    FileSize,
+    /// A process was ended because its processor time was used up.
+    CpuTimeS,
+}
+
+impl HitLimit {
+    pub fn name(self) -> &'static str {
+        match self {
+            HitLimit::Memory => "memory",
+            HitLimit::Pids => "pids",
+            HitLimit::FileSize => "file_size",
+            HitLimit::CpuTimeS => "cpu_time_s",
+        }
+    }
 }
 
 /// The answer to `exec.run`.
@@ -316,6 +344,8 @@ pub struct FinishedFields {
     pub stdout_truncated: bool,
     pub stderr_truncated: bool,
     pub working_dir: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<HitLimit>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -333,6 +363,7 @@ impl FinishedFields {
             timed_out: outcome.timed_out,
             cancelled: outcome.cancelled,
             working_dir: outcome.working_dir,
+            limit: outcome.limit,
             notes: outcome.notes,
         }
     }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -50,7 +51,8 @@ pub enum Devices {
     Minimal,
 }
 
-/// `"workspace"` is short for `{"profile":"workspace"}`.
+/// `"workspace"` is short for `{"profile":"workspace"}`. An object with paths, `net` or `root` and no profile is one of
+/// `workspace`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Isolation {
@@ -85,6 +87,12 @@ impl Isolation {
     pub fn is_none(&self) -> bool {
         self.profile == Profile::None
     }
+
+    /// Whether it says anything that only a profile can enforce.
+    fn asks_for_more(&self) -> bool {
+        let Isolation { profile: _, read, write, hide, net, root, devices: _, best_effort: _ } = self;
+        !read.is_empty() || !write.is_empty() || !hide.is_empty() || *net != Net::None || root.is_some()
+    }
 }
 
 /// How [`Isolation`] may be written.
@@ -112,7 +120,18 @@ pub(crate) fn word_or_object<'de, D: Deserializer<'de>>(from: D) -> Result<Optio
         }
 
         fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-            Isolation::deserialize(MapAccessDeserializer::new(map)).map(Some)
+            let said: serde_json::Map<String, Value> =
+                Deserialize::deserialize(MapAccessDeserializer::new(map))?;
+            let names_profile = said.contains_key("profile");
+            let mut isolation = Isolation::deserialize(Value::Object(said)).map_err(de::Error::custom)?;
+            if isolation.profile == Profile::None && isolation.asks_for_more() {
+                if names_profile {
+                    let why = "the profile `none` enforces nothing: `read`, `write`, `hide`, `net` and `root` need `workspace` or `strict`";
+                    return Err(de::Error::custom(why));
+                }
+                isolation.profile = Profile::Workspace;
+            }
+            Ok(Some(isolation))
         }
 
         fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
@@ -231,6 +250,15 @@ mod tests {
             ..Isolation::default()
         };
         assert_eq!(asked(custom), Ok(Some(expected)));
+        let listed = asked(r#"{"isolation":{"net":{"allow":["x.org"]}}}"#).unwrap().unwrap();
+        assert_eq!(listed.profile, Profile::Workspace);
+        let nothing = asked(r#"{"isolation":{"best_effort":true}}"#).unwrap().unwrap();
+        assert_eq!(nothing.profile, Profile::None);
+        assert!(
+            asked(r#"{"isolation":{"profile":"none","net":{"allow":["x.org"]}}}"#)
+                .unwrap_err()
+                .contains("`none`")
+        );
         assert!(asked(r#"{"isolation":"tight"}"#).unwrap_err().contains("tight"));
         assert!(asked(r#"{"isolation":{"profil":"strict"}}"#).unwrap_err().contains("profil"));
         assert!(asked(r#"{"isolation":7}"#).unwrap_err().contains("workspace"));

@@ -102,7 +102,7 @@ pub struct Confinement {
     /// As asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Box<SessionLimits>>,
-    /// Where cgroups account for it.
+    /// As cgroups account for it, else as its processes tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
@@ -118,11 +118,32 @@ pub struct Usage {
     pub memory_peak_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<u64>,
+    /// By its programs, to files, pipes and terminals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_bytes: Option<u64>,
     /// For how long its processor limit has held it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_s: Option<f64>,
+}
+
+impl Usage {
+    /// With what another has used; the peaks were not at the same time, so the larger one counts.
+    pub fn and(self, other: Usage) -> Usage {
+        fn sum<T: std::ops::Add<Output = T>>(one: Option<T>, other: Option<T>) -> Option<T> {
+            match (one, other) {
+                (Some(one), Some(other)) => Some(one + other),
+                (one, other) => one.or(other),
+            }
+        }
+        Usage {
+            cpu_s: sum(self.cpu_s, other.cpu_s),
+            memory_bytes: sum(self.memory_bytes, other.memory_bytes),
+            memory_peak_bytes: self.memory_peak_bytes.max(other.memory_peak_bytes),
+            processes: sum(self.processes, other.processes),
+            written_bytes: sum(self.written_bytes, other.written_bytes),
+            throttled_s: sum(self.throttled_s, other.throttled_s),
+        }
+    }
 }
 
 /// Params of every request that names one session and nothing else.

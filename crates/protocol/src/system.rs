@@ -23,6 +23,9 @@ pub struct Stats {
     pub open_fds: u64,
     pub running_commands: usize,
     pub connections: usize,
+    /// What the living sessions have used together; `memory_peak_bytes` is the largest of theirs.
+    #[serde(default)]
+    pub usage: crate::session::Usage,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,7 +39,7 @@ pub struct SystemInfo {
     pub limits: LimitsInfo,
     /// Profiles that this machine can enforce in full.
     pub isolation: Vec<String>,
-    /// Why it cannot enforce the others.
+    /// Why it cannot enforce the others, and limits that it cannot enforce for a session as a whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub isolation_missing: Vec<crate::isolation::Missing>,
 }

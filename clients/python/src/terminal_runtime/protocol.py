@@ -189,6 +189,8 @@ Change = Literal[
     "released",
     "sent",
     "read",
+    "allowed",
+    "refused",
 ]
 
 ContactState = Literal[
@@ -233,6 +235,13 @@ FileKind = Literal[
     "directory",
     "symlink",
     "other",
+]
+
+HitLimit = Literal[
+    "memory",
+    "pids",
+    "file_size",
+    "cpu_time_s",
 ]
 
 Policy = Literal[
@@ -302,6 +311,7 @@ Topic = Literal[
     "exec",
     "agent",
     "mail",
+    "net",
 ]
 
 Whereabouts = Literal[
@@ -489,11 +499,13 @@ class ChangeEvent(Shown):
     change: Change
     exec_id: str | None = None
     exit_code: int | None = None
+    #: That a session wanted to reach: `name:port`.
+    host: str | None = None
     label: str | None = None
     message_id: str | None = None
     #: Of the session.
     name: str | None = None
-    #: Why a session ended.
+    #: Why a session ended, or why a host was refused.
     reason: str | None = None
     #: Larger with every change, also across restarts of the daemon.
     seq: int
@@ -514,6 +526,7 @@ class ChangeEvent(Shown):
             change=data["change"],
             exec_id=data.get("exec_id"),
             exit_code=data.get("exit_code"),
+            host=data.get("host"),
             label=data.get("label"),
             message_id=data.get("message_id"),
             name=data.get("name"),
@@ -638,6 +651,8 @@ class ExecAttachReply(Shown):
     exec_id: str
     #: As the shell saw it; null if nobody saw it.
     exit_code: int | None
+    #: The limit of the session that it ran into.
+    limit: HitLimit | None = None
     notes: list[str] = field(default_factory=list[str])
     #: The signal that ended the command or its shell, where one is known.
     signal: str | None = None
@@ -660,6 +675,7 @@ class ExecAttachReply(Shown):
             duration_us=data["duration_us"],
             exec_id=data["exec_id"],
             exit_code=data["exit_code"],
+            limit=data.get("limit"),
             notes=data.get("notes") or [],
             signal=data.get("signal"),
             stderr_bytes=data["stderr_bytes"],
@@ -715,6 +731,7 @@ class ExecInfo(Shown):
     exec_id: str
     exit_code: int | None = None
     finished_at: str | None = None
+    limit: HitLimit | None = None
     notes: list[str] = field(default_factory=list[str])
     #: Process that runs it: the shell's for a foreground command.
     pid: int | None = None
@@ -749,6 +766,7 @@ class ExecInfo(Shown):
             exec_id=data["exec_id"],
             exit_code=data.get("exit_code"),
             finished_at=data.get("finished_at"),
+            limit=data.get("limit"),
             notes=data.get("notes") or [],
             pid=data.get("pid"),
             session_id=data["session_id"],
@@ -831,6 +849,8 @@ class ExecRunReply(Shown):
     exec_id: str
     #: As the shell saw it; null if nobody saw it.
     exit_code: int | None
+    #: The limit of the session that it ran into.
+    limit: HitLimit | None = None
     notes: list[str] = field(default_factory=list[str])
     #: The signal that ended the command or its shell, where one is known.
     signal: str | None = None
@@ -855,6 +875,7 @@ class ExecRunReply(Shown):
             duration_us=data["duration_us"],
             exec_id=data["exec_id"],
             exit_code=data["exit_code"],
+            limit=data.get("limit"),
             notes=data.get("notes") or [],
             signal=data.get("signal"),
             stderr=data["stderr"],
@@ -934,6 +955,8 @@ class ExecStreamReply(Shown):
     exec_id: str
     #: As the shell saw it; null if nobody saw it.
     exit_code: int | None
+    #: The limit of the session that it ran into.
+    limit: HitLimit | None = None
     notes: list[str] = field(default_factory=list[str])
     #: The signal that ended the command or its shell, where one is known.
     signal: str | None = None
@@ -956,6 +979,7 @@ class ExecStreamReply(Shown):
             duration_us=data["duration_us"],
             exec_id=data["exec_id"],
             exit_code=data["exit_code"],
+            limit=data.get("limit"),
             notes=data.get("notes") or [],
             signal=data.get("signal"),
             stderr_bytes=data["stderr_bytes"],
@@ -983,6 +1007,7 @@ class ExecWaitReply(Shown):
     exec_id: str
     exit_code: int | None = None
     finished_at: str | None = None
+    limit: HitLimit | None = None
     matched: Matched
     notes: list[str] = field(default_factory=list[str])
     #: Process that runs it: the shell's for a foreground command.
@@ -1018,6 +1043,7 @@ class ExecWaitReply(Shown):
             exec_id=data["exec_id"],
             exit_code=data.get("exit_code"),
             finished_at=data.get("finished_at"),
+            limit=data.get("limit"),
             matched=Matched.decode(data["matched"]),
             notes=data.get("notes") or [],
             pid=data.get("pid"),
@@ -1879,7 +1905,7 @@ class SessionInfo(Shown):
     #: Its host does not answer at the moment (it may be stopped); the rest is what was
     #: last known.
     unresponsive: bool = False
-    #: Where cgroups account for it.
+    #: As cgroups account for it, else as its processes tell.
     usage: Usage | None = None
     working_dir: str
 
@@ -1916,7 +1942,10 @@ class SessionInfo(Shown):
 
 @dataclass(slots=True, kw_only=True)
 class SessionInfoIsolation(Shown):
-    """`"workspace"` is short for `{"profile":"workspace"}`."""
+    """`"workspace"` is short for `{"profile":"workspace"}`. An object with paths, `net` or
+    `root` and no profile is one of
+    `workspace`.
+    """
 
     #: Accept what this machine can enforce; `session.info` tells what is missing.
     best_effort: bool
@@ -2128,7 +2157,8 @@ class SystemInfoReply(Shown):
     host_protocol_version: int
     #: Profiles that this machine can enforce in full.
     isolation: list[str]
-    #: Why it cannot enforce the others.
+    #: Why it cannot enforce the others, and limits that it cannot enforce for a session as
+    #: a whole.
     isolation_missing: list[Missing] = field(default_factory=list[Missing])
     limits: LimitsInfo
     pid: int
@@ -2199,6 +2229,9 @@ class SystemStatsReply(Shown):
     running_commands: int
     total_commands_run: int
     uptime_s: float
+    #: What the living sessions have used together; `memory_peak_bytes` is the largest of
+    #: theirs.
+    usage: Usage
 
     @classmethod
     def decode(cls, data: dict[str, Any]) -> Self:
@@ -2210,6 +2243,7 @@ class SystemStatsReply(Shown):
             running_commands=data["running_commands"],
             total_commands_run=data["total_commands_run"],
             uptime_s=data["uptime_s"],
+            usage=Usage.decode(data["usage"]),
         )
 
 
@@ -2223,6 +2257,7 @@ class Usage(Shown):
     processes: int | None = None
     #: For how long its processor limit has held it back.
     throttled_s: float | None = None
+    #: By its programs, to files, pipes and terminals.
     written_bytes: int | None = None
 
     @classmethod

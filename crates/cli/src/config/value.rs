@@ -2,6 +2,7 @@
 
 use trl_protocol::isolation::Isolation;
 use trl_protocol::limits::MAX_SECONDS;
+use trl_protocol::session::CreateParams;
 
 pub(crate) const SECONDS: &str = "a number of seconds (`90`, `1.5`, `10m`, `2h`; 0 for none)";
 pub(crate) const BYTES: &str = "a number of bytes (`65536`, `512k`, `64M`, `1G`)";
@@ -62,10 +63,12 @@ pub(crate) fn yes_no(text: &str) -> Option<bool> {
 /// One word, or JSON as `session.create` takes it.
 pub(crate) fn isolation(text: &str) -> Option<Isolation> {
     let text = text.trim();
-    match text.starts_with('{') {
-        true => serde_json::from_str(text).ok(),
-        false => serde_json::from_value(serde_json::Value::from(text)).ok().map(Isolation::of),
-    }
+    let said = match text.starts_with('{') {
+        true => serde_json::from_str(text).ok()?,
+        false => serde_json::Value::from(text),
+    };
+    let asked: CreateParams = serde_json::from_value(serde_json::json!({ "isolation": said })).ok()?;
+    asked.isolation
 }
 
 pub(crate) fn count(text: &str) -> Option<usize> {

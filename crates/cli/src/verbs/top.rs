@@ -48,7 +48,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
         return Ok(0);
     }
     if !RawTerminal::is_there() {
-        let mut table = table::Table::new(&HEAD, HEAD[4], Keep::Start);
+        let mut table = table::Table::new(&HEAD, HEAD[COLUMNS - 1], Keep::Start);
         for row in rows(&moment) {
             table.row(row.cells.to_vec());
         }
@@ -168,11 +168,12 @@ fn scrolls(mut keys: &[u8]) -> Vec<Option<isize>> {
 
 /// A line of the table: a session, or a command below it.
 struct Shown {
-    cells: [String; 5],
+    cells: [String; COLUMNS],
     style: Style,
 }
 
-const HEAD: [&str; 5] = ["SESSION", "STATE", "TIME", "OUTPUT", "COMMAND / DIRECTORY"];
+const COLUMNS: usize = 7;
+const HEAD: [&str; COLUMNS] = ["SESSION", "STATE", "TIME", "CPU", "MEMORY", "OUTPUT", "COMMAND / DIRECTORY"];
 
 fn rows(moment: &Moment) -> Vec<Shown> {
     let mut rows = Vec::new();
@@ -182,7 +183,10 @@ fn rows(moment: &Moment) -> Vec<Shown> {
         let path = human::path(&session.working_dir, home.as_deref());
         let style = if session.running.is_some() { Style::Green } else { Style::Plain };
         let age = human::age_of(&session.created_at);
-        rows.push(Shown { cells: [name, ls::state(session), age, String::new(), path], style });
+        let usage = session.confinement.usage.unwrap_or_default();
+        let cpu = usage.cpu_s.map(human::duration).unwrap_or_default();
+        let memory = usage.memory_bytes.map(human::bytes).unwrap_or_default();
+        rows.push(Shown { cells: [name, ls::state(session), age, cpu, memory, String::new(), path], style });
         for exec in moment.execs.iter().filter(|exec| exec.session_id == session.session_id) {
             rows.push(command(exec));
         }
@@ -203,11 +207,12 @@ fn command(exec: &ExecInfo) -> Shown {
     let age = exec.started_at.as_deref().map(human::age_of).unwrap_or_default();
     let text = exec.command.replace(char::is_control, " ");
     let output = human::bytes(exec.stdout_bytes + exec.stderr_bytes);
-    Shown { cells: [format!("  {}", exec.exec_id), state, age, output, text], style }
+    let id = format!("  {}", exec.exec_id);
+    Shown { cells: [id, state, age, String::new(), String::new(), output, text], style }
 }
 
 /// Of the columns before the last, which takes what is left.
-const WIDTHS: [usize; 4] = [18, 18, 8, 10];
+const WIDTHS: [usize; COLUMNS - 1] = [18, 14, 6, 7, 9, 9];
 
 /// Title, table and help, as bytes for a terminal of this size.
 fn screen((height, width): (u16, u16), moment: &Moment, first: usize, paint: Paint) -> String {
@@ -225,7 +230,7 @@ fn screen((height, width): (u16, u16), moment: &Moment, first: usize, paint: Pai
     frame::bytes(&lines, width, height)
 }
 
-fn line(cells: &[String; 5]) -> String {
+fn line(cells: &[String; COLUMNS]) -> String {
     let [before @ .., last] = cells;
     let clean = |cell: &String| cell.replace(char::is_control, "·");
     let mut line = String::new();
@@ -251,7 +256,7 @@ mod tests {
             "session_id": "s-00000001", "name": "build", "shell": "bash", "working_dir": "/src", "state": "running",
             "env_keys": [], "created_at": "2020-01-01T00:00:00Z", "last_activity": "2020-01-01T00:00:00Z",
             "command_count": 1, "timeout_s": 60.0, "idle_timeout_s": 0.0, "pid": 2, "host_pid": 1, "restarts": 0,
-            "tty": false, "running": "e-00000001-1", "queued": 0
+            "tty": false, "running": "e-00000001-1", "queued": 0, "usage": {"cpu_s": 2.0, "memory_bytes": 3145728}
         });
         let exec = serde_json::json!({
             "exec_id": "e-00000001-1", "session_id": "s-00000001", "command": "make\nall", "state": "running",
@@ -280,6 +285,7 @@ mod tests {
                 "build ",
                 "\n  e-00000001-1 ",
                 " waits: Name: ",
+                " 3 MiB ",
                 " 2 KiB ",
                 " make all\n",
                 "q leaves",

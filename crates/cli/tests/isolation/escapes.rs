@@ -24,7 +24,7 @@ const NETWORK: &[&str] = &[
 ];
 
 /// Attempts that get out of a session on this machine, by name; how many were made.
-fn escapes(
+pub(crate) fn escapes(
     daemon: &Daemon,
     outside: &Outside,
     shell: Shell,
@@ -62,6 +62,9 @@ fn hold(daemon: &Daemon, shells: &[Shell]) {
                 assert_eq!(escaped, BTreeSet::new(), "{profile} {shell:?} tty {tty}");
             }
         }
+        let isolation = json!({"profile": profile, "net": {"allow": ["a.example.invalid"]}});
+        let (escaped, _) = escapes(daemon, &outside, Shell::Bash, isolation, false);
+        assert_eq!(escaped, BTreeSet::new(), "{profile} with a list of hosts");
         let isolation = json!({"profile": profile, "net": "full"});
         let (escaped, _) = escapes(daemon, &outside, Shell::Bash, isolation, false);
         let others: Vec<&String> = escaped.iter().filter(|name| !NETWORK.contains(&name.as_str())).collect();

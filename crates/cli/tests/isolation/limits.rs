@@ -3,7 +3,7 @@
 #![expect(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 use serde_json::json;
-use trl_testkit::{Daemon, Shell, daemon, trl};
+use trl_testkit::{Daemon, GUARD, Shell, daemon, trl, wait_until};
 
 use super::outside::NOBODY;
 
@@ -36,15 +36,21 @@ fn memory_and_processes_are_bounded_for_all_together() {
         let mut session = daemon.session_with(Shell::Bash, json!({"isolation": isolation, "limits": limits}));
         session.ok("x=kept");
         let hog = "head -c 300000000 /dev/zero | tail | wc -c";
-        assert_ne!(
-            session.run_with(json!({"command": hog, "timeout_s": 60})).stdout,
-            "300000000\n",
-            "{isolation}"
-        );
-        session.run("echo $x").exits(0).prints("kept\n", "");
+        let hogged =
+            daemon.connect().ok("exec.run", session.params(json!({"command": hog, "timeout_s": 60})));
+        assert_ne!(hogged["stdout"], "300000000\n", "{isolation}");
+        assert_eq!(hogged["limit"], "memory", "{isolation}: {hogged}");
+        let told = session.exec_info(hogged["exec_id"].as_str().unwrap_or_default());
+        assert_eq!(told["limit"], "memory", "{told}");
+        let ran = daemon.connect().ok("exec.run", session.params(json!({"command": "echo $x"})));
+        assert_eq!((&ran["stdout"], &ran["limit"]), (&json!("kept\n"), &json!(null)), "{ran}");
         let forks = "for i in $(seq 100); do sleep 1000 & done >/dev/null 2>&1; :";
-        session.run_with(json!({"command": forks, "timeout_s": 60}));
+        let forked =
+            daemon.connect().ok("exec.run", session.params(json!({"command": forks, "timeout_s": 60})));
+        assert_eq!(forked["limit"], "pids", "{isolation}: {forked}");
         let info = session.info();
+        assert!(info["usage"]["cpu_s"].as_f64().is_some_and(|seconds| seconds > 0.0), "{info}");
+        assert!(info["usage"]["throttled_s"].is_number(), "{info}");
         assert!(info["usage"]["processes"].as_u64().is_some_and(|count| count <= 40), "{info}");
         assert!(info["usage"]["memory_peak_bytes"].as_u64().is_some_and(|bytes| bytes > 1 << 20), "{info}");
         assert_eq!(info["limits"]["pids"], 40);
@@ -71,9 +77,14 @@ fn each_process_is_bounded() {
             let mut session =
                 daemon.session_with(Shell::Bash, json!({"isolation": isolation, "limits": limits}));
             session.run("ulimit -n; ulimit -f; ulimit -t").exits(0).prints("64\n1024\n1\n", "");
-            assert_ne!(session.run("head -c 2000000 /dev/zero > big").exit_code, Some(0));
-            let ran = session.run_with(json!({"command": "sh -c 'while :; do :; done'", "timeout_s": 60}));
-            assert!(!ran.timed_out && ran.exit_code != Some(0), "{ran:?}");
+            let ended_by = |command: &str| {
+                let params = session.params(json!({"command": command, "timeout_s": 60}));
+                let ran = daemon.connect().ok("exec.run", params);
+                assert!(ran["timed_out"] == false && ran["exit_code"] != 0, "{ran}");
+                ran["limit"].clone()
+            };
+            assert_eq!(ended_by("sh -c 'exec head -c 2000000 /dev/zero > big'"), "file_size", "{isolation}");
+            assert_eq!(ended_by("sh -c 'while :; do :; done'"), "cpu_time_s", "{isolation}");
         }
     }
 }
@@ -101,4 +112,72 @@ fn private_directories_are_bounded() {
     session.ok("rm /tmp/big; head -c 300000 /dev/zero > /tmp/small");
     let fault = daemon.connect().call("session.create", json!({"limits": {"disk": "1M"}})).unwrap_err();
     assert_eq!(fault["code"], "ISOLATION_UNAVAILABLE", "{fault}");
+}
+
+/// With groups or without, a session tells what it has used, and so do the daemon's own reports.
+#[test]
+fn usage_is_told() {
+    for daemon in
+        [Daemon::builder(trl!()).http().start(), Daemon::builder(trl!()).as_user(NOBODY).http().start()]
+    {
+        for isolation in ["none", "workspace"] {
+            let mut session = daemon.session_with(Shell::Bash, json!({"isolation": isolation}));
+            session.ok("head -c 3000000 /dev/zero > file; sleep 1000 & n=0; while [ $n -lt 20000 ]; do n=$((n+1)); done");
+            let info = session.info();
+            let usage = &info["usage"];
+            let at_least = |field: &str, least: f64| {
+                assert!(
+                    usage[field].as_f64().is_some_and(|value| value >= least),
+                    "{isolation} {field}: {info}"
+                );
+            };
+            at_least("cpu_s", 0.001);
+            at_least("memory_peak_bytes", 500_000.0);
+            at_least("processes", 2.0);
+            at_least("written_bytes", 3_000_000.0);
+        }
+        let stats = daemon.connect().ok("system.stats", json!({}));
+        assert!(stats["usage"]["processes"].as_u64().is_some_and(|count| count >= 4), "{stats}");
+        if daemon.user() == rustix::process::geteuid().as_raw() {
+            let top: serde_json::Value =
+                serde_json::from_slice(&daemon.trl(&["top", "--json"]).stdout).unwrap();
+            assert!(top["sessions"][0]["usage"]["cpu_s"].is_number(), "{top}");
+        }
+        let page = daemon.http().ask("GET", "/metrics", &[], b"").text();
+        assert!(page.contains("trl_sessions_cpu_seconds "), "{page}");
+    }
+}
+
+/// How long it takes is a matter of the benchmark; that everybody is answered is not.
+#[test]
+fn others_are_answered_while_one_runs_wild() {
+    let daemon = daemon!();
+    if !has_groups(&daemon) {
+        return;
+    }
+    let mut others: Vec<_> = (0..20).map(|_| daemon.session(Shell::Bash)).collect();
+    for (wild, wants) in [
+        ("bomb() { bomb | bomb & }; bomb 2>/dev/null; sleep 1000", "pids"),
+        ("while :; do head -c 300000000 /dev/zero | tail >/dev/null 2>&1; done", "memory"),
+        ("for i in 1 2 3 4; do sh -c 'while :; do :; done' & done; sleep 1000", "processor"),
+        ("while :; do cat /dev/zero > /tmp/full 2>/dev/null; done", "disk"),
+    ] {
+        let limits = json!({"pids": 60, "memory": "64M", "cpu": 0.3, "disk": "8M"});
+        let mut session =
+            daemon.session_with(Shell::Bash, json!({"isolation": "workspace", "limits": limits}));
+        session.start(json!({"command": wild}));
+        wait_until(wants, GUARD, || {
+            let usage = session.info()["usage"].clone();
+            match wants {
+                "pids" => usage["processes"].as_u64().is_some_and(|count| count >= 50),
+                // On a busy machine it may get less than its limit, and is not held back.
+                "processor" => usage["cpu_s"].as_f64().is_some_and(|seconds| seconds > 0.1),
+                _ => usage["memory_peak_bytes"].as_u64().is_some_and(|bytes| bytes > 8 << 20),
+            }
+        });
+        for other in &mut others {
+            other.run("echo here").exits(0).prints("here\n", "");
+        }
+        session.destroy();
+    }
 }

@@ -4,6 +4,7 @@ use serde_json::json;
 use trl_testkit::{Daemon, Shell, daemon, trl};
 
 use super::outside::NOBODY;
+use crate::mcp::client::Mcp;
 
 #[test]
 fn a_session_tells_what_holds_it() {
@@ -39,11 +40,6 @@ fn what_cannot_be_enforced_is_refused() {
         assert_eq!(fault["code"], code, "{fault}");
         assert!(fault["message"].as_str().is_some_and(|message| message.contains(text)), "{fault}");
     };
-    refused(
-        json!({"profile": "workspace", "net": {"allow": ["a.example"]}}),
-        "ISOLATION_UNAVAILABLE",
-        "proxy",
-    );
     refused(json!("tight"), "INVALID_PARAMS", "tight");
     refused(json!({"profile": "strict", "read": ["not/absolute"]}), "INVALID_PARAMS", "not/absolute");
     refused(json!({"profile": "strict", "read": ["/no/such/file"]}), "INVALID_PARAMS", "/no/such/file");
@@ -96,4 +92,45 @@ fn the_command_line_asks_for_it() {
     assert!(daemon.trl(&["run", "-s", "one", "--", "true"]).status.success());
     let out = daemon.trl(&["run", "-s", "one", "--isolation", "strict", "--", "true"]);
     assert!(!out.status.success(), "a session that is there is not taken for an isolated one");
+}
+
+/// From the configuration file, for sessions that an agent's tools make.
+#[test]
+fn the_configured_default_holds_for_agents() {
+    let daemon = Daemon::builder(trl!()).prepare();
+    let file = daemon.home().join("config/config.toml");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "isolation = \"strict\"\n").unwrap();
+    let daemon = daemon.started();
+    let mut mcp = Mcp::of(&daemon, &[]);
+    let ran = mcp
+        .fields("run", json!({"command": "ls -a ~ | wc -l; ls /opt 2>&1 | wc -l; echo x > made; cat made"}));
+    assert_eq!(ran["stdout"], "2\n1\nx\n", "{ran}");
+    let sessions = daemon.connect().ok("session.list", json!({}));
+    let one = &sessions["sessions"][0];
+    assert_eq!(one["isolation"]["requested"]["profile"], "strict", "{sessions}");
+}
+
+/// What the machine supports is told before anybody asks for it.
+#[test]
+fn support_is_told() {
+    let root = daemon!();
+    let about = root.connect().ok("system.info", json!({}));
+    assert!(about["isolation_missing"].is_null() || about["isolation_missing"].is_array(), "{about}");
+    let ordinary = Daemon::builder(trl!()).as_user(NOBODY).start();
+    let about = ordinary.connect().ok("system.info", json!({}));
+    assert_eq!(about["isolation"], json!(["none", "workspace", "strict"]), "{about}");
+    let missing = about["isolation_missing"].to_string();
+    assert!(missing.contains("limit memory") && missing.contains("Delegate=yes"), "{about}");
+    let limits = json!({"limits": {"cpu": 0.5}});
+    let fault = ordinary.connect().call("session.create", limits).unwrap_err();
+    assert_eq!(fault["code"], "ISOLATION_UNAVAILABLE", "{fault}");
+    assert!(fault["message"].as_str().is_some_and(|text| text.contains("Delegate=yes")), "{fault}");
+    let less = json!({"isolation": {"best_effort": true}, "limits": {"cpu": 0.5, "memory": "512M"}});
+    let mut session = ordinary.session_with(Shell::Bash, less);
+    let info = session.info();
+    assert!(info["isolation"]["missing"].to_string().contains("limit cpu"), "{info}");
+    assert!(info["isolation"]["enforced"].to_string().contains("each process only"), "{info}");
+    let doctor = String::from_utf8_lossy(&root.trl(&["doctor"]).stdout).into_owned();
+    assert!(doctor.contains("sessions can be isolated") && doctor.contains("cgroups"), "{doctor}");
 }

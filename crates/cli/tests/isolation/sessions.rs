@@ -164,30 +164,6 @@ fn named_paths_are_there_and_hidden_ones_are_empty() {
 }
 
 /// A system of its own as `/`: changes are temporary unless it may be written.
-/// Requests about files are carried out by a process outside, which links in the workspace could mislead.
-#[test]
-fn files_are_not_reached_through_the_daemon() {
-    let daemon = daemon!();
-    for isolation in ["workspace", "strict"] {
-        let mut session = daemon.session_with(Shell::Bash, json!({ "isolation": isolation }));
-        session.ok("echo inside > file");
-        for (method, params) in [
-            ("file.read", json!({"path": "file"})),
-            ("file.write", json!({"path": "file", "content": "x"})),
-            ("file.edit", json!({"path": "file", "old": "inside", "new": "x"})),
-            ("file.list", json!({})),
-            ("file.stat", json!({"path": "file"})),
-            ("file.move", json!({"from": "file", "to": "moved"})),
-            ("file.remove", json!({"path": "file"})),
-            ("file.make_dir", json!({"path": "dir"})),
-        ] {
-            let params = session.params(params);
-            session.connection.fails(method, params, "ISOLATION_UNAVAILABLE");
-        }
-        session.run("cat file; [ ! -e dir ] && [ ! -e moved ]").exits(0).prints("inside\n", "");
-    }
-}
-
 #[test]
 fn another_root() {
     let daemon = daemon!();

@@ -1,7 +1,7 @@
 //! The MCP server, as raw messages and with official clients.
 
 mod channel;
-mod client;
+pub(crate) mod client;
 mod clients;
 mod conforms;
 mod faults;

@@ -1,7 +1,8 @@
 //! Control groups: limits and usage of everything that a session starts, and its end at once.
 //!
 //! Version 2 is used where a group is delegated to this user (or the user is root), version 1 where its
-//! hierarchies are mounted and writable. A group is made below the one that this process is in.
+//! hierarchies are mounted and writable. A group is made below the one that this process is in. Every session has
+//! one where that is possible, also without limits: it accounts for the session, and ends it at once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +34,6 @@ pub struct Usage {
     pub memory_bytes: Option<u64>,
     pub memory_peak_bytes: Option<u64>,
     pub processes: Option<u64>,
-    pub written_bytes: Option<u64>,
     pub throttled_s: Option<f64>,
 }
 
@@ -55,6 +55,8 @@ struct Layout {
 /// The groups of one session; removed when dropped, if nothing is in them.
 #[derive(Debug, Default)]
 pub struct Groups {
+    layout: Layout,
+    name: String,
     unified: Option<PathBuf>,
     v1: BTreeMap<String, PathBuf>,
     /// Limits that are enforced: which, and by what.
@@ -152,68 +154,71 @@ fn delegate(base: &Path, controller: &str) -> io::Result<()> {
 }
 
 impl Groups {
-    /// Groups for a session, with these limits. What cannot be had is listed as missing.
-    pub fn make(name: &str, wanted: Wanted) -> Groups {
-        let layout = Layout::here();
+    /// Groups for this process's session, as far as they can be had. They account for it; limits may follow.
+    pub fn make() -> Groups {
+        let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+        // Whether it is still needed is seen by whether this process is.
+        Groups::below(Layout::here(), &format!("{}-{:x}", std::process::id(), since.as_nanos()))
+    }
+
+    fn below(layout: Layout, name: &str) -> Groups {
         let mut groups = Groups::default();
-        let name = format!("{PREFIX}{name}");
-        if let Some(unified) = &layout.unified {
-            sweep(base(unified));
-            let dir = base(unified).join(&name);
-            groups.unified = fs::create_dir(&dir).is_ok().then_some(dir);
+        groups.layout = layout;
+        groups.name = format!("{PREFIX}{name}");
+        groups.unified = groups.layout.unified.clone().and_then(|own| groups.make_in(&own).ok());
+        // Without it, what is to end is held still first.
+        let can_kill = groups.unified.as_ref().is_some_and(|dir| dir.join("cgroup.kill").exists());
+        // The controller `cpu` takes longest to join, and accounts for nothing that `cpuacct` does not.
+        for controller in ["memory", "pids", "cpuacct", "freezer"] {
+            if controller != "freezer" || !can_kill {
+                groups.join_v1(controller).ok();
+            }
         }
-        groups.bound(
-            &layout,
-            &name,
-            "memory",
-            wanted.memory.map(|bytes| bytes.to_string()),
-            |group, value| {
-                let file = if group.is_v2 { "memory.max" } else { "memory.limit_in_bytes" };
-                fs::write(group.dir.join(file), value)?;
-                // Without swap the limit means what it says. Not every kernel accounts for swap.
-                let (swap, most) = if group.is_v2 {
-                    ("memory.swap.max", "0")
-                } else {
-                    ("memory.memsw.limit_in_bytes", value)
-                };
-                fs::write(group.dir.join(swap), most).ok();
-                Ok(())
-            },
-        );
-        groups.bound(&layout, &name, "pids", wanted.pids.map(|most| most.to_string()), |group, value| {
+        groups
+    }
+
+    /// Sets these limits. What cannot be had is listed as missing.
+    pub fn bound(&mut self, wanted: Wanted) {
+        self.bound_one("memory", wanted.memory.map(|bytes| bytes.to_string()), |group, value| {
+            let file = if group.is_v2 { "memory.max" } else { "memory.limit_in_bytes" };
+            fs::write(group.dir.join(file), value)?;
+            // Without swap the limit means what it says. Not every kernel accounts for swap.
+            let (swap, most) = match group.is_v2 {
+                true => ("memory.swap.max", "0"),
+                false => ("memory.memsw.limit_in_bytes", value),
+            };
+            fs::write(group.dir.join(swap), most).ok();
+            Ok(())
+        });
+        self.bound_one("pids", wanted.pids.map(|most| most.to_string()), |group, value| {
             fs::write(group.dir.join("pids.max"), value)
         });
         let quota = wanted.cpu.map(|cpus| ((cpus * PERIOD_US as f64) as u64).max(1000).to_string());
-        groups.bound(&layout, &name, "cpu", quota, |group, value| {
+        self.bound_one("cpu", quota, |group, value| {
             if group.is_v2 {
                 return fs::write(group.dir.join("cpu.max"), format!("{value} {PERIOD_US}"));
             }
             fs::write(group.dir.join("cpu.cfs_period_us"), PERIOD_US.to_string())?;
             fs::write(group.dir.join("cpu.cfs_quota_us"), value)
         });
-        for account in ["cpuacct", "freezer"] {
-            groups.join_v1(&layout, &name, account).ok();
-        }
-        groups
     }
 
-    fn bound(
+    fn bound_one(
         &mut self,
-        layout: &Layout,
-        name: &str,
         controller: &'static str,
         value: Option<String>,
         set: impl FnOnce(&Member<'_>, &str) -> io::Result<()>,
     ) {
         let Some(value) = value else { return };
-        let v2 = layout
+        let v2 = self
+            .layout
             .unified
             .as_ref()
             .zip(self.unified.as_ref())
             .map(|(unified, dir)| delegate(base(unified), controller).map(|()| (dir.clone(), true)));
         let found = match v2 {
             Some(Ok(found)) => Ok(found),
-            Some(Err(_)) | None => self.join_v1(layout, name, controller).map(|dir| (dir, false)),
+            Some(Err(_)) | None => self.join_v1(controller).map(|dir| (dir, false)),
         };
         let done = found.and_then(|(dir, is_v2)| {
             set(&Member { dir: &dir, is_v2 }, &value)?;
@@ -225,18 +230,30 @@ impl Groups {
         }
     }
 
-    fn join_v1(&mut self, layout: &Layout, name: &str, controller: &str) -> io::Result<PathBuf> {
+    fn join_v1(&mut self, controller: &str) -> io::Result<PathBuf> {
         if let Some(dir) = self.v1.get(controller) {
             return Ok(dir.clone());
         }
-        let own = layout.v1.get(controller).ok_or_else(|| {
+        let own = self.layout.v1.get(controller).cloned().ok_or_else(|| {
             io::Error::other(format!("no cgroup with the controller {controller} is mounted or delegated"))
         })?;
-        sweep(base(own));
-        let dir = base(own).join(name);
-        fs::create_dir(&dir)?;
+        let dir = self.make_in(&own)?;
         self.v1.insert(controller.to_owned(), dir.clone());
         Ok(dir)
+    }
+
+    /// A group beside or below the one that this process is in.
+    fn make_in(&self, own: &Path) -> io::Result<PathBuf> {
+        let base = base(own);
+        sweep(base);
+        let dir = base.join(&self.name);
+        fs::create_dir(&dir)?;
+        Ok(dir)
+    }
+
+    /// Whether it has limits, and not only accounts.
+    pub fn is_bounded(&self) -> bool {
+        !self.enforced.is_empty()
     }
 
     /// `cgroup.procs` of each, to be written by who joins.
@@ -297,7 +314,6 @@ impl Groups {
             memory_bytes: v2("memory.current").or_else(|| v1("memory", "memory.usage_in_bytes")),
             memory_peak_bytes: v2("memory.peak").or_else(|| v1("memory", "memory.max_usage_in_bytes")),
             processes: v2("pids.current").or_else(|| v1("pids", "pids.current")).or_else(|| self.count()),
-            written_bytes: None,
             throttled_s: cpu_stat("throttled_usec")
                 .map(|microseconds| microseconds as f64 / 1e6)
                 .or(throttled.map(|nanoseconds| nanoseconds as f64 / 1e9)),
@@ -308,6 +324,20 @@ impl Groups {
         let dir = self.unified.as_ref().or_else(|| self.v1.values().next())?;
         let pids = fs::read_to_string(dir.join("cgroup.procs")).ok()?;
         Some(pids.lines().count() as u64)
+    }
+}
+
+/// A process that was started in a session and is not to end with it leaves the session's groups.
+pub fn leave() {
+    let layout = Layout::here();
+    for own in layout.v1.values().chain(&layout.unified) {
+        let base = base(own);
+        // A group of version 2 that is divided takes no processes itself; they go where daemons are.
+        if base != own && fs::write(base.join("cgroup.procs"), "0").is_err() {
+            let daemons = base.join(DAEMONS);
+            fs::create_dir(&daemons).ok();
+            fs::write(daemons.join("cgroup.procs"), "0").ok();
+        }
     }
 }
 
@@ -326,15 +356,12 @@ fn counter(path: PathBuf, field: &str) -> Option<u64> {
 /// Removes groups of sessions that are gone: a host that was killed could not.
 fn sweep(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
-        if entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) {
-            // The kernel refuses as long as somebody is in it. One that is just being made is left alone.
-            let is_new = entry
-                .metadata()
-                .and_then(|meta| meta.modified())
-                .is_ok_and(|at| at.elapsed().is_ok_and(|age| age.as_secs() < 60));
-            if !is_new {
-                fs::remove_dir(entry.path()).ok();
-            }
+        let name = entry.file_name();
+        let owner =
+            name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|name| name.split('-').next());
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            // The kernel refuses as long as somebody is in it.
+            fs::remove_dir(entry.path()).ok();
         }
     }
 }
@@ -372,8 +399,8 @@ mod tests {
     #[test]
     fn processes_in_a_group_are_bounded_counted_and_ended() {
         use std::os::unix::process::CommandExt as _;
-        let name = format!("test-{}", std::process::id());
-        let groups = Groups::make(&name, Wanted { memory: Some(64 << 20), pids: Some(5), cpu: Some(0.5) });
+        let mut groups = Groups::make();
+        groups.bound(Wanted { memory: Some(64 << 20), pids: Some(5), cpu: Some(0.5) });
         if !groups.missing.is_empty() {
             println!("skipped: {:?}", groups.missing);
             return;
@@ -398,5 +425,42 @@ mod tests {
         assert!(groups.usage().processes.is_some_and(|count| count <= 5), "{:?}", groups.usage());
         assert!(groups.kill());
         child.wait().unwrap();
+    }
+
+    /// The second version as plain files: what is written where.
+    #[test]
+    fn limits_of_the_second_version() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().join("own");
+        fs::create_dir(&own).unwrap();
+        fs::write(own.join("cgroup.controllers"), "cpu memory pids\n").unwrap();
+        fs::write(own.join("cgroup.subtree_control"), "memory pids\n").unwrap();
+        let layout = Layout { unified: Some(own.clone()), v1: BTreeMap::new() };
+        let mut groups = Groups::below(layout, "7-1");
+        groups.bound(Wanted { memory: Some(1 << 20), pids: Some(9), cpu: Some(1.5) });
+        assert!(groups.missing.is_empty(), "{:?}", groups.missing);
+        let by: Vec<&str> = groups.enforced.iter().map(|(_, by)| by.as_str()).collect();
+        assert_eq!(
+            by,
+            ["cgroup v2 memory controller", "cgroup v2 pids controller", "cgroup v2 cpu controller"]
+        );
+        let made = own.join("trl-session-7-1");
+        let written = |file: &str| fs::read_to_string(made.join(file)).unwrap();
+        assert_eq!(written("memory.max"), "1048576");
+        assert_eq!(written("memory.swap.max"), "0");
+        assert_eq!(written("pids.max"), "9");
+        assert_eq!(written("cpu.max"), "150000 100000");
+        assert_eq!(fs::read_to_string(own.join("cgroup.subtree_control")).unwrap(), "+cpu");
+        fs::write(made.join("memory.events"), "low 0\noom 2\noom_kill 1\noom_group_kill 0\n").unwrap();
+        fs::write(made.join("pids.events"), "max 3\n").unwrap();
+        assert_eq!(groups.hits(), Hits { memory: 1, pids: 3 });
+        fs::write(made.join("cpu.stat"), "usage_usec 2500000\nthrottled_usec 500000\n").unwrap();
+        fs::write(made.join("memory.peak"), "4096\n").unwrap();
+        fs::write(made.join("pids.current"), "2\n").unwrap();
+        let usage = groups.usage();
+        assert_eq!((usage.cpu_s, usage.throttled_s), (Some(2.5), Some(0.5)));
+        assert_eq!((usage.memory_peak_bytes, usage.processes), (Some(4096), Some(2)));
+        assert!(groups.kill());
+        assert_eq!(written("cgroup.kill"), "1");
     }
 }

@@ -250,7 +250,9 @@ fn errand_groups(user: u32) -> Groups {
         return Groups::default();
     }
     let wanted = Wanted { pids: Some(ERRAND_PROCESSES), ..Wanted::default() };
-    Groups::make(&format!("answer-{}", std::process::id()), wanted)
+    let mut groups = Groups::make();
+    groups.bound(wanted);
+    groups
 }
 
 fn errand_limits(namespaces: bool, groups: &Groups) -> Extras {

@@ -5,7 +5,7 @@ use std::fmt::{Display, Write as _};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use trl_protocol::session::SessionState;
+use trl_protocol::session::{SessionState, Usage};
 use trl_runtime::{CLASSES, Metrics};
 
 use super::answer;
@@ -63,6 +63,21 @@ fn written(metrics: &Metrics) -> String {
         page.row("trl_request_seconds_bucket", &format!("{method},le=\"+Inf\""), all);
         page.row("trl_request_seconds_sum", &method, it.seconds);
         page.row("trl_request_seconds_count", &method, all);
+    }
+    let Usage { cpu_s, memory_bytes, processes, written_bytes, throttled_s, .. } = stats.usage;
+    let used = [
+        ("trl_sessions_cpu_seconds", "Processor time of living sessions.", cpu_s),
+        ("trl_sessions_memory_bytes", "Memory of living sessions.", memory_bytes.map(|bytes| bytes as f64)),
+        ("trl_sessions_processes", "Processes of living sessions.", processes.map(|count| count as f64)),
+        (
+            "trl_sessions_written_bytes",
+            "Bytes that living sessions wrote.",
+            written_bytes.map(|bytes| bytes as f64),
+        ),
+        ("trl_sessions_throttled_seconds", "How long limits held living sessions back.", throttled_s),
+    ];
+    for (name, help, value) in used {
+        page.one(name, "gauge", help, value.unwrap_or(0.0));
     }
     page.one("trl_connections", "gauge", "Connections of clients.", stats.connections);
     page.one("trl_uptime_seconds", "gauge", "Age of this daemon.", stats.uptime_s);

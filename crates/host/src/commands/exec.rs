@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use trl_confine::linux::cgroups::Hits;
 use trl_journal::ExecJournal;
 use trl_protocol::exec::{ExecInfo, ExecState, FinishedFields, Outcome, Stream};
 use trl_protocol::ids::{ExecId, SessionId};
@@ -74,6 +75,8 @@ pub(crate) enum Phase {
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) since: Instant,
+    /// How often the session had run into its limits when it began.
+    pub(crate) hits: Hits,
     /// The last signal that someone asked for by name.
     pub(crate) named: Option<i32>,
     /// While the command is being stopped.

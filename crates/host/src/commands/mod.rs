@@ -11,11 +11,15 @@ mod retention;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
+use trl_confine::linux::cgroups::Hits;
 use trl_journal::{Began, Caps, End, ExecJournal, Journal, Start};
 use trl_protocol::exec::{Outcome, Stream};
 use trl_protocol::wire::RunSpec;
 
 pub(crate) use exec::{Background, Exec, Input, Output, Phase, Requester, Running, StopTargets, durations};
+
+/// What a command can tell at its end.
+const MAX_NOTES: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Commands {
@@ -81,6 +85,19 @@ impl Commands {
     /// Whether a command waits or runs.
     pub(crate) fn has_unfinished(&self) -> bool {
         self.active().any(|exec| exec.outcome().is_none())
+    }
+
+    /// Something that the commands that run now are to tell at their end, once.
+    pub(crate) fn note(&mut self, text: &str) {
+        for number in &self.active {
+            if let Some(exec) = self.execs.get_mut(number)
+                && exec.running().is_some()
+                && exec.notes.len() < MAX_NOTES
+                && !exec.notes.iter().any(|note| note == text)
+            {
+                exec.notes.push(text.to_owned());
+            }
+        }
     }
 
     /// The number that the next command will get.
@@ -183,11 +200,12 @@ impl Commands {
         &mut self,
         number: u64,
         background: Option<Background>,
+        hits: Hits,
         now: Instant,
         at: &str,
     ) {
         let Some(exec) = self.execs.get_mut(&number) else { return };
-        exec.phase = Phase::Running(Running { since: now, named: None, targets: None, background });
+        exec.phase = Phase::Running(Running { since: now, hits, named: None, targets: None, background });
         exec.started_at = Some(at.to_owned());
         exec.mark_activity();
         self.started += 1;

@@ -47,6 +47,9 @@ impl Host {
                 self.advance();
             }
             self.take_typed_ahead();
+            if self.cage.take_news_of_listener() {
+                self.subscribers.tell_listener(self.cage.listener());
+            }
             self.flush_links();
         }
         Ok(())

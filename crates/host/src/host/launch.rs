@@ -160,7 +160,7 @@ impl Host {
             let timeout = self.commands.get(number).and_then(|exec| self.timeout_of(&exec.spec));
             Background::new(pid, timeout.map(|timeout| now + timeout))
         });
-        self.commands.mark_running(number, background, now, at);
+        self.commands.mark_running(number, background, self.cage.hits(), now, at);
         self.notify_watchers(number);
     }
 

@@ -32,6 +32,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use trl_confine::linux::cgroups::Groups;
 use trl_journal::Caps;
 use trl_protocol::fault::Fault;
 use trl_protocol::limits;
@@ -114,6 +115,8 @@ impl Host {
     /// gets a fault.
     pub(crate) fn create(first: UnixStream) -> io::Result<Host> {
         let mut link = Link::new(first);
+        // Made while nobody waits for it, in a host that stands by.
+        let groups = Groups::make();
         let mut buffer = vec![0; 64 * 1024];
         let spec = loop {
             match link.receive(&mut buffer)?.into_iter().next() {
@@ -128,7 +131,7 @@ impl Host {
             link.flush_waiting();
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        match Host::start(spec) {
+        match Host::start(spec, groups) {
             Ok(mut host) => {
                 link.greet(&host.welcome());
                 link.flush()?;
@@ -145,7 +148,7 @@ impl Host {
         }
     }
 
-    fn start(spec: SessionSpec) -> Result<Host, Refused> {
+    fn start(spec: SessionSpec, groups: Groups) -> Result<Host, Refused> {
         if let Some(most) = spec.open_files {
             restrict_open_files(most);
         }
@@ -154,7 +157,7 @@ impl Host {
         let past = Past::of(&spec, caps)?;
         // The handler for SIGCHLD is there before the first child.
         let kernel = Kernel::new(&spec.socket)?;
-        let mut cage = Cage::enter(&spec).map_err(Refused::Isolation)?;
+        let mut cage = Cage::enter(&spec, groups).map_err(Refused::Isolation)?;
         let (dir, _) = existing_dir(&past.cwd, &spec.env, &cage);
         let shell = Shell::spawn(&spec, &dir, &mut cage)?;
         let traits =
@@ -249,6 +252,13 @@ impl Host {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             session: Box::new(self.info()),
         }
+    }
+
+    /// As [`Host::info`], with what takes longer to find out.
+    fn info_with_usage(&self) -> SessionInfo {
+        let mut info = self.info();
+        info.confinement.usage = Some(self.cage.usage());
+        info
     }
 
     fn info(&self) -> SessionInfo {

@@ -33,6 +33,7 @@ impl Host {
         }
         let (named, targets) =
             exec.running().map_or((None, None), |running| (running.named, running.targets.as_ref()));
+        let hits = exec.running().map(|running| running.hits);
         // Of a background command, or of a shell that died: whatever is left ends with it.
         for process in targets.iter().flat_map(|targets| &targets.doomed) {
             tree::signal(process, Signal::KILL);
@@ -53,6 +54,8 @@ impl Host {
             notes.push(format!("it was waiting for input{prompt}"));
         }
         exec.waiting = None;
+        let limit = hits.and_then(|before| self.cage.hit_since(before, &self.spec.limits, exit_code));
+        notes.extend(limit.map(|limit| format!("it ran into the session's limit `{}`", limit.name())));
         let outcome = Outcome {
             exit_code,
             signal,
@@ -63,6 +66,7 @@ impl Host {
             stdout_bytes: exec.journal.total(Stream::Stdout),
             stderr_bytes: exec.journal.total(Stream::Stderr),
             working_dir: cwd,
+            limit,
             notes,
         };
         self.activity.mark();

@@ -35,6 +35,11 @@ impl Host {
                 return self.drive(Event::Restart);
             }
             ToHost::Watch { req } => return self.subscribers.watch(from(req)),
+            ToHost::Proxy { req } => return self.subscribers.await_listener(from(req), self.cage.listener()),
+            ToHost::Note { req, text } => {
+                self.commands.note(&text);
+                (req, Ok(Some(FromHost::Taken { req })))
+            }
             ToHost::Run { req, run } => (req, self.on_run(from(req), *run)),
             ToHost::Attach { req, exec, stdout_offset, stderr_offset } => {
                 (req, self.on_attach(from(req), exec, [stdout_offset, stderr_offset]))
@@ -66,7 +71,7 @@ impl Host {
             ToHost::File { req, file } => (req, self.on_file(from(req), &file)),
             ToHost::Rename { req, name } => (req, self.on_rename(req, name)),
             ToHost::Session { req } => {
-                (req, Ok(Some(FromHost::Session { req, session: Box::new(self.info()) })))
+                (req, Ok(Some(FromHost::Session { req, session: Box::new(self.info_with_usage()) })))
             }
         };
         self.subscribers.reply(from(req), answer);

@@ -65,7 +65,9 @@ struct Proxy {
 
 /// Serves a session that has a list of hosts, until it is over.
 pub(crate) fn begin(runtime: &Arc<Inner>, session: &Arc<Session>) {
-    let Some(report) = session.last_info().confinement.isolation.filter(|_| session.backend.name() == "local") else {
+    let Some(report) =
+        session.last_info().confinement.isolation.filter(|_| session.backend.name() == "local")
+    else {
         return;
     };
     let Net::Allow(hosts) = &report.requested.net else { return };

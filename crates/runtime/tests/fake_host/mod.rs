@@ -93,6 +93,7 @@ pub fn outcome(stdout_bytes: u64, stderr_bytes: u64) -> Box<Outcome> {
         stdout_bytes,
         stderr_bytes,
         working_dir: "/".into(),
+        limit: None,
         notes: Vec::new(),
     })
 }

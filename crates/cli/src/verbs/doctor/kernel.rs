@@ -14,7 +14,7 @@ const FEW_PIPE_PAGES: u64 = 4096;
 pub(super) fn check() -> Vec<Check> {
     let mut checks = vec![terminal(), descriptors()];
     if cfg!(target_os = "linux") {
-        checks.extend([processes(), pipes(), cgroup(), landlock(), namespaces()]);
+        checks.extend([processes(), pipes(), cgroups(), landlock(), namespaces()]);
     }
     checks
 }
@@ -84,24 +84,19 @@ fn pipes() -> Check {
     }
 }
 
-fn cgroup() -> Check {
-    const NAME: &str = "cgroup v2";
-    let own = std::fs::read_to_string("/proc/self/cgroup")
-        .ok()
-        .and_then(|text| text.lines().find_map(|line| line.strip_prefix("0::").map(str::to_owned)))
-        .map(|path| format!("/sys/fs/cgroup{path}"))
-        .filter(|dir| std::path::Path::new(dir).join("cgroup.procs").exists());
-    let means =
-        "Optional: processes that leave a session's group are found by other means; no limits by cgroup.";
-    match own {
-        None => Check::warn(NAME, "not there", means, "Mount cgroup2 at /sys/fs/cgroup."),
-        Some(dir) if rustix::fs::access(&dir, rustix::fs::Access::WRITE_OK).is_err() => Check::warn(
+/// Found out by trying, as a session would.
+fn cgroups() -> Check {
+    const NAME: &str = "cgroups";
+    let (enforced, missing) = trl_confine::limits();
+    let found: Vec<String> = enforced.iter().map(|limit| format!("{} ({})", limit.what, limit.by)).collect();
+    match missing.first() {
+        None => Check::ok(NAME, format!("limits of whole sessions: {}", found.join(", "))),
+        Some(first) => Check::warn(
             NAME,
-            format!("{dir} is not writable"),
-            means,
-            "Run the daemon as a systemd user service with Delegate=yes.",
+            format!("{}: {}", first.what, first.why),
+            "Optional: such limits hold for each process alone, or are refused; usage is told less exactly.",
+            format!("Use {}.", first.remedy),
         ),
-        Some(dir) => Check::ok(NAME, format!("{dir} is writable")),
     }
 }
 

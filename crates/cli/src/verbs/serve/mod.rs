@@ -156,6 +156,9 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<u8> {
     secrets::forbid_inspection();
     if args.detached {
         detach::leave_terminal();
+        // Started on demand from inside a session, it is not to end with that.
+        #[cfg(target_os = "linux")]
+        trl_confine::linux::cgroups::leave();
     }
     match prepare(args, global).and_then(|daemon| daemon.serve()) {
         Ok(()) => Ok(0),

@@ -137,6 +137,7 @@ impl<'a, S: EventSink> Relay<'a, S> {
             stdout_bytes: self.sent[0],
             stderr_bytes: self.sent[1],
             working_dir,
+            limit: None,
             notes: Vec::new(),
         };
         StreamReply { still_running: true, ..self.reply(exec, outcome, [0, 0]) }

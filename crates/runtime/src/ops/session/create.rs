@@ -11,7 +11,7 @@ use trl_protocol::ids::is_session_name;
 use trl_protocol::isolation::{Isolation, Net};
 use trl_protocol::session::{CreateParams, Created, SessionInfo, SessionLimits, SessionState};
 use trl_protocol::wire::{Dialect, Resolve, SessionSpec};
-use trl_protocol::{Fault, SessionId};
+use trl_protocol::{Code, Fault, SessionId};
 
 use super::destroy;
 use crate::backend::{Backend, Prepared, Shell, Wanted};
@@ -108,6 +108,10 @@ impl Plan {
         let says_something = |asked: &Isolation| !asked.is_none() || (is_here && asked.best_effort);
         let isolation = params.isolation.or(default).filter(says_something);
         if let Some(Isolation { net: Net::Allow(hosts), .. }) = &isolation {
+            if !is_here {
+                let message = "param `isolation`: net.allow: only sessions on this machine (`runtime: local`) can have a list of hosts; use `none` or `full`";
+                return Err(Fault::new(Code::IsolationUnavailable, message));
+            }
             Hosts::parse(hosts).map_err(|error| {
                 Fault::invalid(format!("param `isolation`: {error}"))
                     .with_details(serde_json::json!({ "field": "isolation.net.allow" }))

@@ -8,7 +8,8 @@ use crate::runtime::Inner;
 
 pub(crate) fn perform(runtime: &Inner) -> SystemInfo {
     let config = &runtime.config;
-    let (isolation, isolation_missing) = trl_confine::support();
+    let (isolation, mut isolation_missing) = trl_confine::support();
+    isolation_missing.extend(trl_confine::limits().1.iter().cloned());
     SystemInfo {
         version: config.version.clone(),
         protocol_version: PROTOCOL_VERSION,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use trl_protocol::session::Usage;
 use trl_protocol::system::Stats;
 
 use crate::ops::session::list;
@@ -18,5 +19,9 @@ pub(crate) async fn perform(runtime: &Arc<Inner>) -> Stats {
         open_fds: trl_sys::process::open_descriptors(),
         running_commands: sessions.iter().filter(|session| session.running.is_some()).count(),
         connections: runtime.connections(),
+        usage: sessions
+            .iter()
+            .filter_map(|session| session.confinement.usage)
+            .fold(Usage::default(), Usage::and),
     }
 }
