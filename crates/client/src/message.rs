@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use trl_protocol::event::{Base64, GapEvent, OutputEvent, StartedEvent, WaitingEvent};
+use trl_protocol::event::{Base64, GapEvent, OutputEvent, QueuedEvent, StartedEvent, WaitingEvent};
 use trl_protocol::exec::Stream;
 use trl_protocol::{Code, ExecId, Fault};
 
@@ -14,9 +14,11 @@ use trl_protocol::{Code, ExecId, Fault};
 pub enum Event {
     Started {
         exec_id: ExecId,
-        /// Unknown while it is queued.
+        /// Of a background command.
         pid: Option<u32>,
     },
+    /// It waits for its turn.
+    Queued { exec_id: ExecId },
     /// Bytes exactly as the command wrote them.
     Output { stream: Stream, offset: u64, bytes: Vec<u8> },
     /// Bytes between the two offsets are no longer kept.
@@ -98,6 +100,10 @@ pub(crate) fn event(name: &str, data: &str) -> Result<Option<Event>, String> {
             let StartedEvent { exec_id, pid } = parse(data)?;
             Event::Started { exec_id, pid }
         }
+        "queued" => {
+            let QueuedEvent { exec_id } = parse(data)?;
+            Event::Queued { exec_id }
+        }
         "stdout" => output(Stream::Stdout, parse(data)?)?,
         "stderr" => output(Stream::Stderr, parse(data)?)?,
         "gap" => {
@@ -128,6 +134,7 @@ impl Event {
         use trl_protocol::Event as Wire;
         match self {
             Event::Started { exec_id, pid } => Wire::Started { exec_id: *exec_id, pid: *pid },
+            Event::Queued { exec_id } => Wire::Queued { exec_id: *exec_id },
             Event::Output { stream, offset, bytes } => match std::str::from_utf8(bytes) {
                 Ok(text) => Wire::Text { stream: *stream, offset: *offset, text },
                 Err(_) => Wire::Bytes { stream: *stream, offset: *offset, bytes },

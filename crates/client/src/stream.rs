@@ -29,6 +29,8 @@ pub struct ExecStream<'c> {
     connection: Option<Connection>,
     asked: Asked,
     exec_id: Option<ExecId>,
+    /// That it runs was told.
+    started: bool,
     heard: [u64; 2],
     patience: Patience,
 }
@@ -101,7 +103,8 @@ impl<'c> ExecStream<'c> {
     ) -> Result<ExecStream<'c>> {
         let mut patience = Patience::new();
         let connection = asked.send(client, &mut patience).await?;
-        Ok(ExecStream { client, connection: Some(connection), asked, exec_id, heard, patience })
+        let started = exec_id.is_some();
+        Ok(ExecStream { client, connection: Some(connection), asked, exec_id, started, heard, patience })
     }
 
     /// The command's id, once the daemon has told it.
@@ -165,11 +168,15 @@ impl<'c> ExecStream<'c> {
     fn take(&mut self, event: Event) -> Option<Step> {
         let event = match event {
             Event::Started { exec_id, pid } => {
-                let known = self.exec_id.replace(exec_id).is_some();
-                if known {
+                self.exec_id = Some(exec_id);
+                if std::mem::replace(&mut self.started, true) {
                     return None;
                 }
                 Event::Started { exec_id, pid }
+            }
+            Event::Queued { exec_id } => {
+                self.exec_id = Some(exec_id);
+                Event::Queued { exec_id }
             }
             Event::Output { stream, offset, mut bytes } => {
                 let heard = &mut self.heard[stream.index()];

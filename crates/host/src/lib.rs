@@ -24,6 +24,7 @@ mod shell;
 mod shell_state;
 mod shutdown;
 mod spare;
+mod startup;
 mod strays;
 mod subscribers;
 mod terminal;

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trl_protocol::fault::Fault;
-use trl_protocol::wire::RunSpec;
+use trl_protocol::wire::{RunSpec, SessionSpec};
 
 use crate::shell::dialect::Dialect;
 use crate::shell::plain;
@@ -30,6 +30,8 @@ pub(crate) struct ShellState {
     unrecorded: Vec<String>,
     /// To be part of the next result.
     note: Option<String>,
+    /// The next result is of a command in a new shell.
+    replaced: bool,
     /// How often the session got a new shell or a new host.
     restarts: u64,
 }
@@ -49,6 +51,7 @@ impl ShellState {
             cwd,
             last_status: 0,
             unrecorded: Vec::new(),
+            replaced: note.is_some(),
             note,
             restarts,
         }
@@ -101,6 +104,15 @@ impl ShellState {
         self.note.take()
     }
 
+    /// The next command runs in a new shell.
+    pub(crate) fn mark_replaced(&mut self) {
+        self.replaced = true;
+    }
+
+    pub(crate) fn take_replaced(&mut self) -> bool {
+        std::mem::take(&mut self.replaced)
+    }
+
     fn add_note(&mut self, note: String) {
         self.note = Some(match self.note.take() {
             Some(before) => format!("{before}; {note}"),
@@ -115,6 +127,7 @@ impl ShellState {
         !self.has_hooks
             && self.unrecorded.len() < UNRECORDED
             && run.env.is_empty()
+            && !run.replace_env
             && run.working_dir.is_none()
             && self.known().is_some_and(|snapshot| plain::leaves_state_alone(&run.command, snapshot))
     }
@@ -146,6 +159,17 @@ impl ShellState {
             ))
             .with_details(serde_json::json!({ "field": format!("env.{name}") }))),
         }
+    }
+
+    /// Whether the session's TERM is still the daemon's own, which is none for terminals.
+    pub(crate) fn wants_usual_term(&self, spec: &SessionSpec) -> bool {
+        let is_given = spec.env_keys.iter().any(|name| name == "TERM");
+        let begun = || spec.env.get("TERM").is_some_and(|term| term == "dumb");
+        let is_dumb = |entry: &String| {
+            entry.split_once('=').is_some_and(|(_, value)| value.trim_matches(['"', '\'']) == "dumb")
+        };
+        let current = self.known().map(|known| known.variables.get("TERM").is_some_and(is_dumb));
+        !is_given && current.unwrap_or_else(begun)
     }
 
     // What the shell prints.
@@ -189,6 +213,7 @@ mod tests {
             tty: false,
             run_id: None,
             merge_stderr: false,
+            replace_env: false,
         }
     }
 

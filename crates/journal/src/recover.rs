@@ -193,6 +193,7 @@ impl KeptExec {
             working_dir: working_dir.to_owned(),
             limit: None,
             notes: vec![note.to_owned()],
+            ..Outcome::default()
         }
     }
 

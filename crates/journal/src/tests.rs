@@ -18,8 +18,7 @@ fn end(stdout_bytes: u64, stderr_bytes: u64) -> End {
         stdout_bytes,
         stderr_bytes,
         working_dir: "/".into(),
-        limit: None,
-        notes: Vec::new(),
+        ..Default::default()
     };
     End { outcome, at: "2000-01-01T00:00:01.000Z".into() }
 }
@@ -250,4 +249,81 @@ fn fuzz_journal_reader() {
         std::fs::write(dir.path().join("journal-1.log"), bytes).unwrap();
         read_everything(dir.path())
     });
+}
+
+/// A byte that tells where it belongs, so that shifted or overwritten data differs.
+fn numbered(offset: u64) -> u8 {
+    (offset / 8).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()[(offset % 8) as usize]
+}
+
+fn append_numbered(journal: &mut Journal, exec: &mut ExecJournal, count: usize) {
+    let from = exec.total(Stream::Stdout);
+    let bytes: Vec<u8> = (from..from + count as u64).map(numbered).collect();
+    journal.append(exec, Stream::Stdout, &bytes);
+}
+
+/// Reads back what is kept of the only command: every byte is the one that was written there. Tells
+/// the total and where the tail begins.
+fn read_back_numbered(dir: &tempfile::TempDir) -> (u64, u64) {
+    let caps = Caps { head: 4096, ring: 4 << 20 };
+    let (journal, kept) = recover::resume(dir.path(), caps).unwrap();
+    let exec = &kept[&1].journal;
+    let mut tail_from = 0;
+    for (offset, bytes) in read_all(&journal, exec, 0, 100_000) {
+        let expected: Vec<u8> = (offset..offset + bytes.len() as u64).map(numbered).collect();
+        assert!(bytes == expected, "bytes from {offset} on are not those that were written there");
+        tail_from = if offset > 0 && tail_from == 0 { offset } else { tail_from };
+    }
+    (exec.total(Stream::Stdout), tail_from)
+}
+
+/// What was written after the last mark lies over the oldest bytes of the ring.
+#[test]
+fn a_tail_that_is_not_certain_is_not_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = journal(&dir, Caps { head: 4096, ring: 4 << 20 });
+    let mut exec = journal.begin(1, &begun());
+    for _ in 0..60 {
+        append_numbered(&mut journal, &mut exec, 100_000);
+    }
+    drop(journal);
+    let (total, _) = read_back_numbered(&dir);
+    assert!(total > 5 << 20, "{total}");
+}
+
+/// A process that was left behind may have written after the end, and the host have died meanwhile.
+#[test]
+fn after_a_late_mark_the_tail_is_not_certain_either() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = journal(&dir, Caps { head: 4096, ring: 4 << 20 });
+    let mut exec = journal.begin(1, &begun());
+    for _ in 0..60 {
+        append_numbered(&mut journal, &mut exec, 100_000);
+    }
+    journal.end(&mut exec, &end(6_000_000, 0));
+    let log = dir.path().join("journal-1.log");
+    let before = std::fs::metadata(&log).unwrap().len();
+    append_numbered(&mut journal, &mut exec, 100_000);
+    let after = std::fs::metadata(&log).unwrap().len();
+    drop(journal);
+    // Of the two marks around the late bytes the second did not make it.
+    let cut = after - (after - before) / 2;
+    std::fs::OpenOptions::new().write(true).open(&log).unwrap().set_len(cut).unwrap();
+    let (total, _) = read_back_numbered(&dir);
+    assert_eq!(total, 6_000_000);
+}
+
+#[test]
+fn a_piece_that_does_not_follow_is_not_ours() {
+    let dir = tempfile::tempdir().unwrap();
+    let caps = Caps { head: 4096, ring: 4096 };
+    let mut journal = journal(&dir, caps);
+    let mut exec = journal.begin(1, &begun());
+    append_numbered(&mut journal, &mut exec, 100);
+    for offset in [0, 99, 101, 5000] {
+        journal.log.append(Kind::Data, 1, Some(Stream::Stdout), offset, b"stray").unwrap();
+    }
+    append_numbered(&mut journal, &mut exec, 100);
+    drop(journal);
+    assert_eq!(read_back_numbered(&dir).0, 200);
 }

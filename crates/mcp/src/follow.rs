@@ -82,7 +82,7 @@ pub(crate) async fn follow(
                 let progress = Progress::Finished(Box::new(reply.outcome));
                 return Ok(Heard { exec_id: reply.exec_id, progress, streams });
             }
-            Step::Event(Event::Started { exec_id, .. }) => started(exec_id),
+            Step::Event(Event::Started { exec_id, .. } | Event::Queued { exec_id }) => started(exec_id),
             Step::Event(Event::Output { stream, offset, bytes }) => {
                 streams[stream.index()].push(offset, &bytes);
                 waiting = None;

@@ -78,6 +78,9 @@ impl Progress {
                 stderr_bytes: info.stderr_bytes,
                 working_dir: end.working_dir.clone(),
                 limit: end.limit,
+                syntax_error: end.syntax_error,
+                shell_ended: end.shell_ended,
+                shell_replaced: end.shell_replaced,
                 notes: end.notes.clone(),
             })),
             (None, Some(prompt), _) => Progress::Waiting { prompt: prompt.clone() },
@@ -305,7 +308,7 @@ mod tests {
             streams: [stream(stdout), stream(stderr)],
             ansi: false,
             matched: None,
-            notes: Vec::new(),
+            ..Outcome::default()
         }
     }
 

@@ -25,6 +25,10 @@ pub enum Event<'a> {
         exec_id: ExecId,
         pid: Option<u32>,
     },
+    /// The command waits for its turn.
+    Queued {
+        exec_id: ExecId,
+    },
     /// Output as text; `offset` counts bytes as the command wrote them.
     Text {
         stream: Stream,
@@ -67,6 +71,7 @@ impl Event<'_> {
     pub fn name(&self) -> &'static str {
         match self {
             Event::Started { .. } => "started",
+            Event::Queued { .. } => "queued",
             Event::Text { stream, .. } | Event::Bytes { stream, .. } => stream.name(),
             Event::Gap { .. } => "gap",
             Event::Waiting { .. } => "waiting",
@@ -81,6 +86,7 @@ impl Event<'_> {
     pub fn schemas() -> Vec<(&'static str, schemars::Schema)> {
         vec![
             ("started", written_schema::<StartedEvent>()),
+            ("queued", written_schema::<QueuedEvent>()),
             ("stdout", written_schema::<OutputEvent<'_>>()),
             ("stderr", written_schema::<OutputEvent<'_>>()),
             ("gap", written_schema::<GapEvent>()),
@@ -97,6 +103,7 @@ impl Serialize for Event<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match *self {
             Event::Started { exec_id, pid } => StartedEvent { exec_id, pid }.serialize(serializer),
+            Event::Queued { exec_id } => QueuedEvent { exec_id }.serialize(serializer),
             Event::Text { offset, text, .. } => {
                 OutputEvent { text: Some(Cow::Borrowed(text)), base64: None, offset }.serialize(serializer)
             }
@@ -114,6 +121,11 @@ impl Serialize for Event<'_> {
             Event::Change(change) => change.serialize(serializer),
         }
     }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct QueuedEvent {
+    pub exec_id: ExecId,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

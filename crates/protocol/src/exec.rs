@@ -41,6 +41,9 @@ pub struct RunParams {
     /// For this command only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, String>>,
+    /// `env` is the whole environment of the programs that this command starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replace_env: Option<bool>,
     /// For this command only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<String>,
@@ -50,7 +53,7 @@ pub struct RunParams {
     /// stdin and stdout are a terminal. Default: the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tty: Option<bool>,
-    /// With `tty`: stderr goes to the terminal too, in order with stdout.
+    /// stdout and stderr are one stream, in the order in which they were written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge_stderr: Option<bool>,
     /// A non-zero exit is `COMMAND_FAILED`, a timeout `COMMAND_TIMEOUT`.
@@ -210,7 +213,7 @@ pub enum ExecState {
 }
 
 /// How a command ended. Everything `exec.run` tells but the two texts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
     /// As the shell saw it; null if nobody saw it.
     pub exit_code: Option<i32>,
@@ -227,6 +230,15 @@ pub struct Outcome {
     /// The limit of the session that it ran into.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<HitLimit>,
+    /// The shell could not parse the command.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub syntax_error: bool,
+    /// The session's shell ended with this command (`exit`, `exec`, a signal).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shell_ended: bool,
+    /// This command ran in a new shell with the restored state, or ending it cost the shell.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shell_replaced: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -346,6 +358,12 @@ pub struct FinishedFields {
     pub working_dir: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<HitLimit>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub syntax_error: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shell_ended: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shell_replaced: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -364,6 +382,9 @@ impl FinishedFields {
             cancelled: outcome.cancelled,
             working_dir: outcome.working_dir,
             limit: outcome.limit,
+            syntax_error: outcome.syntax_error,
+            shell_ended: outcome.shell_ended,
+            shell_replaced: outcome.shell_replaced,
             notes: outcome.notes,
         }
     }

@@ -15,7 +15,7 @@ const RUNS: Rules = Rules { retry: Retry::ById("run_id"), ..CHANGES };
 /// Sends a message; the caller may choose the id under which that happens once.
 const SENDS: Rules = Rules { retry: Retry::ById("send_id"), ..CHANGES };
 /// What is told about a command while it runs.
-const EXEC_EVENTS: &[&str] = &["gap", "started", "stderr", "stdout", "waiting"];
+const EXEC_EVENTS: &[&str] = &["gap", "queued", "started", "stderr", "stdout", "waiting"];
 
 crate::registry! {
 pub mod methods;

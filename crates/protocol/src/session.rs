@@ -55,6 +55,9 @@ pub struct CreateParams {
     /// Read the user's start-up files (`.bashrc`, `.zshrc`). Default: no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rc: Option<bool>,
+    /// `env` is the whole environment, without the daemon's; the session's own `TRL_…` variables are added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replace_env: Option<bool>,
 }
 
 /// Bounds of one session; what is missing takes the daemon's default.
@@ -279,6 +282,9 @@ pub struct SessionInfo {
     /// Of a damaged session: what is wrong with it, and what can be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
+    /// What the shell's start-up files (`rc`) have written, the last 64 KiB of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub startup_output: Option<String>,
     #[serde(flatten)]
     pub confinement: Confinement,
 }

@@ -205,6 +205,10 @@ pub enum ToHost {
         req: u64,
         name: String,
     },
+    /// Answered with `Session` once the shell is ready for its first command.
+    AwaitReady {
+        req: u64,
+    },
     /// Answered with `File`, after data frames with the bytes that were read.
     File {
         req: u64,
@@ -245,9 +249,12 @@ pub struct RunSpec {
     /// Of a command that may be sent again, and is to run once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// With `tty`: stderr is the terminal too.
+    /// stderr is stdout, too.
     #[serde(default)]
     pub merge_stderr: bool,
+    /// `env` is the whole environment.
+    #[serde(default)]
+    pub replace_env: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -280,7 +287,8 @@ pub enum FromHost {
         version: String,
         session: Box<SessionInfo>,
     },
-    /// The command has a number; it runs, or waits for its turn.
+    /// The command has a number; it runs, or waits for its turn. Who follows one that waits hears it
+    /// again when its turn has come.
     Started {
         req: u64,
         exec: u64,

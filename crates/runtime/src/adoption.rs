@@ -232,6 +232,7 @@ fn unknown_info(id: SessionId, unused: Duration) -> SessionInfo {
         unresponsive: false,
         runtime: None,
         damage: None,
+        startup_output: None,
         confinement: Default::default(),
     }
 }

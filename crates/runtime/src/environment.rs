@@ -40,14 +40,11 @@ pub(crate) fn inherited(env: &BTreeMap<String, String>) -> BTreeMap<String, Stri
     env.iter().filter(|(name, _)| kept(name)).map(|(n, v)| (n.clone(), v.clone())).collect()
 }
 
-/// The whole environment of a session's shell. `base` is what the backend lets sessions inherit.
+/// The environment of a session's shell, without its identity. `base` is what the backend lets sessions inherit.
 pub(crate) fn of_session(
     base: BTreeMap<String, String>,
-    config: &Config,
     asked: &BTreeMap<String, String>,
     tty: bool,
-    id: SessionId,
-    name: Option<&str>,
 ) -> BTreeMap<String, String> {
     let mut env = base;
     let mut set = |name: &str, value: &str| env.insert(name.to_owned(), value.to_owned());
@@ -58,7 +55,6 @@ pub(crate) fn of_session(
     for (name, value) in asked {
         set(name, value);
     }
-    identify(&mut env, config, id, name);
     env
 }
 
@@ -126,7 +122,8 @@ mod tests {
         ]);
         config.socket = Some("/r/trl.sock".into());
         let asked = map(&[("GIT_PAGER", "less"), ("B", "2")]);
-        let env = of_session(inherited(&config.env), &config, &asked, false, SessionId(7), None);
+        let mut env = of_session(inherited(&config.env), &asked, false);
+        identify(&mut env, &config, SessionId(7), None);
         for (name, expected) in [
             ("A", Some("1")),
             ("B", Some("2")),
@@ -141,7 +138,8 @@ mod tests {
             assert_eq!(env.get(name).map(String::as_str), expected, "{name}");
         }
         let base = inherited(&config.env);
-        let named = of_session(base, &config, &map(&[("TERM", "vt100")]), true, SessionId(7), Some("n"));
+        let mut named = of_session(base, &map(&[("TERM", "vt100")]), true);
+        identify(&mut named, &config, SessionId(7), Some("n"));
         assert_eq!((named["TERM"].as_str(), named["TRL_SESSION_NAME"].as_str()), ("vt100", "n"));
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::timeout;
-use trl_protocol::session::SessionInfo;
+use trl_protocol::session::{SessionInfo, SessionState};
 use trl_protocol::wire::{FromHost, ToHost};
 use trl_protocol::{ExecId, Fault, SessionId};
 
@@ -123,6 +123,17 @@ impl Session {
         match self.ask_in_time(|req| ToHost::Session { req }).await {
             Some(answer) => self.learn(answer?),
             None => Ok(SessionInfo { unresponsive: true, ..self.last_info() }),
+        }
+    }
+
+    /// Waits for the end of the shell's start-up files, for so long. The host's fault if they failed.
+    pub(crate) async fn await_start(&self, patience: Duration) -> Result<(), Fault> {
+        if self.last_info().state != SessionState::Creating {
+            return Ok(());
+        }
+        match timeout(patience, self.link.call(|req| ToHost::AwaitReady { req })).await {
+            Ok(answer) => self.learn(answer?).map(drop),
+            Err(_) => Ok(()),
         }
     }
 

@@ -4,7 +4,7 @@ mod fake_host;
 
 use std::time::{Duration, SystemTime};
 
-use fake_host::{Home, ID, adopted, ask, exists, info};
+use fake_host::{FakeHost, Home, ID, adopted, ask, exists, info};
 use serde_json::json;
 use tokio::net::UnixListener;
 use trl_protocol::session::{SessionInfo, SessionState};
@@ -43,6 +43,21 @@ async fn a_dead_hosts_socket_is_removed_and_nothing_else() {
     assert!(exists(&stranger));
     assert!(exists(&home.state_dir(dead)), "what it kept may still be wanted");
     assert!(!exists(&home.state_dir(old)));
+}
+
+/// However old its files are: a session that sleeps for days writes nothing.
+#[tokio::test]
+async fn what_a_living_session_keeps_is_not_too_old() {
+    let home = Home::new();
+    let listener = UnixListener::bind(home.socket(ID)).unwrap();
+    let dir = home.state_dir(ID);
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("journal-1.log"), "kept").unwrap();
+    let long_ago = SystemTime::now() - Duration::from_secs(30 * 86_400);
+    std::fs::File::open(&dir).unwrap().set_modified(long_ago).unwrap();
+    let (runtime, _host) = tokio::join!(Runtime::start(home.config()), FakeHost::accept(&listener));
+    runtime.unwrap();
+    assert!(exists(&dir.join("journal-1.log")));
 }
 
 #[tokio::test]

@@ -146,7 +146,7 @@ async fn follow(args: &Args, context: &Context, client: &Client, exec: ExecId) -
             Event::Waiting { prompt, .. } => {
                 output::note(&format!("the command waits for input: {}", prompt.trim()));
             }
-            Event::Started { .. } => {}
+            Event::Started { .. } | Event::Queued { .. } => {}
         }
     }
 }

@@ -91,3 +91,26 @@ fn a_host_that_is_lost_with_broken_files_is_damaged_at_once_and_its_name_is_free
     let output = daemon.trl(&["run", "-s", "mine", "echo fresh"]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "fresh\n", "{output:?}");
 }
+
+/// The number of a host that is gone may belong to somebody else by now.
+#[test]
+fn a_process_that_is_no_host_is_not_taken_for_one() {
+    let mut daemon = daemon!();
+    let mut session = daemon.session(Shell::Bash);
+    session.ok("kept=yes");
+    session.ok(":");
+    let (file, host) = (description(&daemon, &session), session.host_pid());
+    daemon.kill9();
+    process::signal(host, process::Signal::KILL);
+    process::assert_ends("the host", host);
+    let text = fs::read_to_string(&file).unwrap();
+    let mut saved: serde_json::Value = serde_json::from_str(&text).unwrap();
+    saved["info"]["host_pid"] = std::process::id().into();
+    fs::write(&file, saved.to_string()).unwrap();
+    daemon.restart();
+    session.connection = daemon.connect();
+    assert_eq!(session.info()["state"], "lost");
+    let params = session.params(json!({}));
+    session.connection.ok("session.restart", params);
+    assert_eq!(session.ok("echo $kept"), "yes\n");
+}

@@ -10,4 +10,5 @@ mod long_life;
 mod rename;
 mod restore;
 mod shell_death;
+mod start_up;
 mod state;

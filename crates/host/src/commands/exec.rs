@@ -1,6 +1,6 @@
 //! One command: its streams, its phase, and what others are told about it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use crate::cage::Visible;
 use crate::driver::{Step, Stop, Why};
 use crate::shell::MemFile;
 use crate::shell::messages::MessageFilter;
+use crate::shell::snapshot::Hidden;
 use crate::strays::Seen;
 use crate::terminal::{NextLook, Tty};
 use crate::tree::Process;
@@ -49,6 +50,8 @@ pub(crate) struct Exec {
     pub(crate) had_to_wait: bool,
     /// The first shell could not run it.
     pub(crate) retried: bool,
+    /// What it does not see of the session's environment (`replace_env`).
+    pub(crate) hidden: Option<Box<Hidden>>,
     /// Takes out what the shell itself writes to its stderr.
     pub(crate) messages: Option<Box<MessageFilter>>,
     /// When a line of its stderr that is not whole is passed on as it is.
@@ -136,6 +139,10 @@ pub(crate) struct StopTargets {
     pub(crate) doomed: Vec<Process>,
     /// Those of them whose end is awaited.
     pub(crate) awaited: Option<Awaited>,
+    /// The program that the shell waited for, if that was one and no more.
+    pub(crate) sole: Option<(i32, u64)>,
+    /// Programs that the shell waited for and that got KILL.
+    pub(crate) killed: BTreeSet<(i32, u64)>,
 }
 
 /// The host's end of an output pipe.
@@ -180,6 +187,11 @@ impl Exec {
     /// The process of a background command that runs.
     pub(crate) fn background_pid(&self) -> Option<u32> {
         Some(self.running()?.background.as_ref()?.pid as u32)
+    }
+
+    /// Where its stderr goes.
+    pub(crate) fn stderr(&self) -> Stream {
+        if self.spec.merge_stderr { Stream::Stdout } else { Stream::Stderr }
     }
 
     pub(crate) fn is_queued(&self) -> bool {

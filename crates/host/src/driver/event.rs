@@ -31,8 +31,8 @@ pub(crate) enum Event {
     Stragglers { alive: bool },
     /// The shell's process has ended.
     ShellEnded(Exit),
-    /// The answer to [`Effect::SpawnShell`]. `restore`: there is a state to restore.
-    Spawned { restore: bool },
+    /// The answer to [`Effect::SpawnShell`].
+    Spawned(Fresh),
     /// The answer to [`Effect::SpawnShell`]: no process could be started.
     SpawnFailed,
     /// Somebody asks for a new shell.
@@ -96,6 +96,24 @@ pub(crate) struct Launched {
     pub(crate) timeout: Option<Duration>,
 }
 
+/// A shell that was just spawned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fresh {
+    /// There is a state to restore.
+    pub(crate) restore: bool,
+    /// It reads the user's start-up files first.
+    pub(crate) startup_files: bool,
+}
+
+/// Why a shell did not come through its start-up files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StartupFailure {
+    /// They took longer than they may.
+    Timeout,
+    /// They ended the shell.
+    Ended(Exit),
+}
+
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -113,6 +131,8 @@ pub(crate) enum Effect {
     KillShell,
     /// Remember this for the next result.
     Note(Note),
+    /// The shell is gone before it was ready.
+    StartupFailed(StartupFailure),
     /// Have a fresh shell read this script.
     Restore(String),
     /// Start the command; answered with `Launched` or `LaunchFailed`.

@@ -20,8 +20,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 pub(crate) use event::{
-    AskState, Attempt, CommandEnd, Effect, Event, Exit, Launched, Next, Note, OwnLine, Prompt, Purpose,
-    StateRead, Status,
+    AskState, Attempt, CommandEnd, Effect, Event, Exit, Fresh, Launched, Next, Note, OwnLine, Prompt,
+    Purpose, StartupFailure, StateRead, Status,
 };
 use stage::Stage;
 pub(crate) use stop::{Step, Stop, Why};
@@ -34,11 +34,12 @@ pub(crate) const LINE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same for a shell that has much to print.
 const LARGE_STATE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long the user's start-up files may take.
+pub(crate) const STARTUP_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// What differs between shells, as far as their lifecycle is concerned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Traits {
-    /// The user's start-up files may delay or replace the first prompt.
-    pub(crate) reads_startup_files: bool,
     /// An interrupt may leave the shell reading lines without running them.
     pub(crate) may_run_nothing: bool,
 }
@@ -59,8 +60,8 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// A driver for a shell that was just spawned.
-    pub(crate) fn new(traits: Traits, restore: bool, now: Instant) -> Driver {
-        let stage = starting(traits, restore, now);
+    pub(crate) fn new(traits: Traits, fresh: Fresh, now: Instant) -> Driver {
+        let stage = starting(fresh, now);
         Driver { stage, traits, ending: false, restart: false, repeats: 0 }
     }
 
@@ -102,7 +103,7 @@ impl Driver {
         match &self.stage {
             Stage::Running { stop, .. } => stop.is_none(),
             // What a start-up file has switched on may read the first line before it is run.
-            Stage::Starting { .. } => self.traits.reads_startup_files,
+            Stage::Starting { startup_files, .. } => *startup_files,
             Stage::Dead
             | Stage::Replacing
             | Stage::Idle
@@ -153,7 +154,7 @@ impl Driver {
             Event::Stop { exec, why } => on_stop(stage, exec, why, now, effects),
             Event::Stragglers { alive } => self.on_stragglers(stage, alive, now, effects),
             Event::ShellEnded(exit) => on_shell_ended(stage, exit, effects),
-            Event::Spawned { restore } => self.on_spawned(stage, restore, now, effects),
+            Event::Spawned(fresh) => self.on_spawned(stage, fresh, now, effects),
             Event::SpawnFailed => self.on_spawn_failed(stage, effects),
             Event::Restart => self.on_restart(stage, effects),
             Event::EndSession => {

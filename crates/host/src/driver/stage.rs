@@ -18,6 +18,8 @@ pub(crate) enum Stage {
         deadline: Instant,
         /// Until then the prompt alone is waited for; afterwards the control pipe is watched too.
         prompt_due: Option<Instant>,
+        /// The user's start-up files are read first, which may delay or replace the first prompt.
+        startup_files: bool,
     },
     /// The shell waits for a line.
     Idle,

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::event::{
-    AskState, Attempt, CommandEnd, Effect, Exit, Launched, Next, Note, OwnLine, Prompt, Purpose,
+    AskState, Attempt, CommandEnd, Effect, Exit, Fresh, Launched, Next, Note, OwnLine, Prompt, Purpose,
 };
-use super::event::{StateRead, Status, Unknown};
+use super::event::{StartupFailure, StateRead, Status, Unknown};
 use super::stage::{Restore, Stage};
 use super::stop::{Stop, Why};
-use super::{Driver, Effects, LINE_TIMEOUT, Traits};
+use super::{Driver, Effects, LINE_TIMEOUT, STARTUP_TIMEOUT};
 
 /// A command that takes longer than this can afford a more careful look at the shell.
 const PROMPT_DUE: Duration = Duration::from_millis(20);
@@ -182,14 +182,14 @@ impl Driver {
     pub(super) fn on_spawned(
         &mut self,
         stage: Stage,
-        restore: bool,
+        fresh: Fresh,
         now: Instant,
         effects: &mut Effects,
     ) -> Stage {
         let Stage::Replacing = stage else { return stage };
         self.answer_restart(effects);
         self.repeats = 0;
-        starting(self.traits, restore, now)
+        starting(fresh, now)
     }
 
     pub(super) fn on_spawn_failed(&mut self, stage: Stage, effects: &mut Effects) -> Stage {
@@ -224,11 +224,13 @@ struct Over {
     asked: bool,
 }
 
-pub(super) fn starting(traits: Traits, restore: bool, now: Instant) -> Stage {
+pub(super) fn starting(fresh: Fresh, now: Instant) -> Stage {
+    let Fresh { restore, startup_files } = fresh;
     Stage::Starting {
         restore: if restore { Restore::Compare } else { Restore::Scripts(VecDeque::new()) },
-        deadline: now + LINE_TIMEOUT,
-        prompt_due: traits.reads_startup_files.then(|| now + FIRST_PROMPT_DUE),
+        deadline: now + if startup_files { STARTUP_TIMEOUT } else { LINE_TIMEOUT },
+        prompt_due: startup_files.then(|| now + FIRST_PROMPT_DUE),
+        startup_files,
     }
 }
 
@@ -236,7 +238,8 @@ pub(super) fn starting(traits: Traits, restore: bool, now: Instant) -> Stage {
 fn restore(mut scripts: VecDeque<String>, now: Instant, effects: &mut Effects) -> Stage {
     let Some(script) = scripts.pop_front() else { return Stage::Idle };
     effects.push_back(Effect::Restore(script));
-    Stage::Starting { restore: Restore::Scripts(scripts), deadline: now + LINE_TIMEOUT, prompt_due: None }
+    let restore = Restore::Scripts(scripts);
+    Stage::Starting { restore, deadline: now + LINE_TIMEOUT, prompt_due: None, startup_files: false }
 }
 
 fn ask_after(exec: u64, status: i32, prompt_back: bool, now: Instant, effects: &mut Effects) -> Stage {
@@ -364,6 +367,10 @@ pub(super) fn on_shell_ended(stage: Stage, exit: Exit, effects: &mut Effects) ->
             (*exec, stop.as_ref().map(Stop::why))
         }
         Stage::Draining { exec, stop, .. } => (*exec, Some(stop.why())),
+        Stage::Starting { startup_files: true, .. } => {
+            effects.push_back(Effect::StartupFailed(StartupFailure::Ended(exit)));
+            return Stage::Dead;
+        }
         Stage::Starting { .. } | Stage::Idle | Stage::Clearing { .. } | Stage::Settling { .. } => {
             effects.push_back(Effect::Note(Note::EndedBetween(exit)));
             return Stage::Dead;
@@ -378,9 +385,14 @@ pub(super) fn on_shell_ended(stage: Stage, exit: Exit, effects: &mut Effects) ->
 pub(super) fn on_time(stage: Stage, now: Instant, effects: &mut Effects) -> Stage {
     let is_due = |at: &Instant| *at <= now;
     match stage {
+        Stage::Starting { deadline, startup_files: true, .. } if is_due(&deadline) => {
+            effects.extend([Effect::KillShell, Effect::StartupFailed(StartupFailure::Timeout)]);
+            Stage::Dead
+        }
         Stage::Starting { deadline, .. } if is_due(&deadline) => abandon(Note::NoAnswer, effects),
-        Stage::Starting { restore, deadline, prompt_due } => {
-            Stage::Starting { restore, deadline, prompt_due: prompt_due.filter(|at| !is_due(at)) }
+        Stage::Starting { restore, deadline, prompt_due, startup_files } => {
+            let prompt_due = prompt_due.filter(|at| !is_due(at));
+            Stage::Starting { restore, deadline, prompt_due, startup_files }
         }
         Stage::Running { exec, deadline, prompt_due, stop } => {
             let (deadline, stop) = go_on_stopping(exec, deadline, stop, now, effects);

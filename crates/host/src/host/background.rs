@@ -12,6 +12,7 @@ use trl_protocol::fault::Fault;
 use super::Host;
 use crate::cage::Cage;
 use crate::commands::{Input, Output};
+use crate::shell::dialect::BackgroundStart;
 use crate::shell::quote::single;
 use crate::shell::{MemFile, become_session_leader, default_signals, open_terminal, text};
 use crate::terminal;
@@ -22,26 +23,46 @@ const LONGEST_ARGUMENT: usize = 96 * 1024;
 impl Host {
     /// Starts it. A command that cannot be started is forgotten.
     pub(super) fn launch_background(&mut self, number: u64) -> Result<(), Fault> {
-        match self.spawn_background(number) {
+        let spawned = match self.check_background_dir(number) {
+            Ok(()) => self
+                .spawn_background(number)
+                .map_err(|error| Fault::refused_for_now("the command could not be started", &error)),
+            Err(fault) => Err(fault),
+        };
+        match spawned {
             Ok(pid) => {
                 self.mark_running(number, Some(pid));
                 self.feed(number);
                 Ok(())
             }
-            Err(error) => {
+            Err(fault) => {
                 self.subscribers.unfollow(number);
                 self.commands.discard(number);
-                Err(Fault::refused_for_now("the command could not be started", &error))
+                Err(fault)
             }
         }
     }
 
+    /// No process can start in a directory that is gone. What exists in a cage is known only inside.
+    fn check_background_dir(&self, number: u64) -> Result<(), Fault> {
+        let given = self.commands.get(number).and_then(|exec| exec.spec.working_dir.as_deref());
+        let dir = given.unwrap_or(self.state.cwd());
+        if self.cage.is_closed() || std::fs::metadata(text::os(dir)).is_ok_and(|meta| meta.is_dir()) {
+            return Ok(());
+        }
+        let fault = Fault::invalid(format!(
+            "the directory {:?} is gone, so no background command can start there; use cd, or give working_dir. The command did not run",
+            text::shown(dir)
+        ));
+        Err(fault.with_details(serde_json::json!({ "field": "working_dir" })))
+    }
+
     fn spawn_background(&mut self, number: u64) -> std::io::Result<i32> {
         let dialect = self.dialect();
-        let mut prelude = match self.state.known() {
-            Some(snapshot) => snapshot.definitions(&self.spec.env, |entry| dialect.background(entry)),
-            None => String::new(),
-        };
+        let mut prelude = dialect.background_prelude(&self.spec.env);
+        if let Some(snapshot) = self.state.known() {
+            prelude.push_str(&snapshot.definitions(&self.spec.env, |entry| dialect.background(entry)));
+        }
         let Some(exec) = self.commands.get_mut(number) else {
             return Err(std::io::ErrorKind::NotFound.into());
         };
@@ -58,6 +79,14 @@ impl Host {
             }
             Input::Open { read, .. } => read.take(),
         };
+        if exec.tty.is_some() && self.state.wants_usual_term(&self.spec) {
+            exec.spec.env.entry("TERM".to_owned()).or_insert_with(|| terminal::TERM.to_owned());
+        }
+        if exec.spec.replace_env {
+            let state = self.state.snapshot();
+            let hidden = state.exported_beside(&self.spec.env, &exec.spec.env);
+            prelude.push_str(&format!("{}\n", dialect.hide(&hidden, state)));
+        }
         let dir = text::os(exec.spec.working_dir.as_deref().unwrap_or(self.state.cwd()));
         // Not as arguments: anyone could read these, and values may be secrets.
         for (name, value) in &exec.spec.env {
@@ -70,7 +99,11 @@ impl Host {
         }
         let prelude = MemFile::script(&prelude)?;
         let shown = self.cage.show_one(&prelude)?;
-        let text = format!(". {}\n{}", shown.path(), if as_argument { &command } else { "" });
+        let has_aliases = self.state.known().is_some_and(|state| !state.aliases.is_empty());
+        let BackgroundStart { text, start_up_file } = match as_argument {
+            true => dialect.background_start(shown.path(), &command, has_aliases),
+            false => BackgroundStart { text: format!(". {}", shown.path()), start_up_file: None },
+        };
         let mut command = Command::new(&self.spec.shell_path);
         command
             .args(dialect.background_arguments())
@@ -79,6 +112,11 @@ impl Host {
             .envs(self.cage.environment(&self.spec))
             .env("PWD", &dir)
             .current_dir(&dir);
+        if let Some((name, file)) = start_up_file {
+            // In POSIX mode bash would not read it.
+            command.env(name, file).env_remove("POSIXLY_CORRECT");
+        }
+        let stderr_write = if exec.spec.merge_stderr { stdout_write.try_clone()? } else { stderr_write };
         let streams = Streams {
             stdin,
             stdout: stdout_write,
@@ -88,15 +126,16 @@ impl Host {
             size: terminal::size_of(self.shell.as_ref()),
         };
         let arg0 = self.spec.shell.rsplit('/').next().unwrap_or_default();
+        let limits = self.shell.as_ref().map(|shell| Limits::of(shell.raw_pid())).unwrap_or_default();
         let (pid, master) = match self.cage.is_closed() {
-            true => start_inside(&mut self.cage, &command, arg0, &streams)?,
-            false => start_here(&self.cage, command, arg0, streams)?,
+            true => start_inside(&mut self.cage, &command, arg0, &streams, &limits)?,
+            false => start_here(&self.cage, command, arg0, streams, limits)?,
         };
         let mut reads = [Some(stdout), Some(stderr)];
+        reads[1].take_if(|_| exec.spec.merge_stderr);
         if let Some(master) = master {
             terminal::own(exec, &master)?;
             reads[0] = Some(master);
-            reads[1].take_if(|_| exec.spec.merge_stderr);
         }
         exec.outputs = reads.map(|read| read.map(|read| Output { read, hold: None, enlarged: false }));
         // The prelude is read while the text runs; it lives as long as the command.
@@ -106,13 +145,48 @@ impl Host {
     }
 }
 
+/// How many kinds of limits the kernel has.
+const LIMITS: usize = 16;
+
+/// The limits of the session's shell (`ulimit`) that are not the host's own, by their numbers.
+#[derive(Default)]
+struct Limits([Option<libc::rlimit>; LIMITS]);
+
+impl Limits {
+    fn of(shell: i32) -> Limits {
+        let same = |a: &libc::rlimit, b: &libc::rlimit| a.rlim_cur == b.rlim_cur && a.rlim_max == b.rlim_max;
+        Limits(std::array::from_fn(|kind| {
+            let own = limit_of(0, kind)?;
+            limit_of(shell, kind).filter(|limit| !same(limit, &own))
+        }))
+    }
+
+    /// 0 is the process itself. A limit that may not be set stays as it is.
+    fn give_to(&self, pid: i32) {
+        for (kind, limit) in self.0.iter().enumerate() {
+            if let Some(limit) = limit {
+                // SAFETY: the kernel reads a structure of ours, and writes nothing.
+                unsafe { libc::prlimit(pid, kind as _, limit, std::ptr::null_mut()) };
+            }
+        }
+    }
+}
+
+fn limit_of(pid: i32, kind: usize) -> Option<libc::rlimit> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes into a structure of ours, and reads nothing.
+    let read = unsafe { libc::prlimit(pid, kind as _, std::ptr::null(), &raw mut limit) };
+    (read == 0).then_some(limit)
+}
+
 /// What a background command is connected to.
 struct Streams {
     stdin: Option<OwnedFd>,
     stdout: OwnedFd,
     stderr: OwnedFd,
-    /// A terminal of its own in the place of stdin and stdout, and of stderr if that is merged.
+    /// A terminal of its own in the place of stdin and stdout.
     on_terminal: bool,
+    /// stderr is stdout, too.
     merge: bool,
     /// Of the terminal, from its start.
     size: Winsize,
@@ -124,6 +198,7 @@ fn start_here(
     mut command: Command,
     arg0: &str,
     streams: Streams,
+    limits: Limits,
 ) -> std::io::Result<(i32, Option<OwnedFd>)> {
     let Streams { stdin, stdout, stderr, on_terminal, merge, size } = streams;
     command.arg0(arg0).stdin(stdin.map_or_else(Stdio::null, Stdio::from)).stdout(stdout).stderr(stderr);
@@ -140,6 +215,7 @@ fn start_here(
     // SAFETY: only async-signal-safe system calls between fork and exec.
     unsafe {
         command.pre_exec(move || {
+            limits.give_to(0);
             if on_terminal {
                 become_session_leader(libc::STDOUT_FILENO)?;
             } else {
@@ -157,6 +233,7 @@ fn start_inside(
     command: &Command,
     arg0: &str,
     streams: &Streams,
+    limits: &Limits,
 ) -> std::io::Result<(i32, Option<OwnedFd>)> {
     let Streams { stdin, stdout, stderr, on_terminal, merge, size } = streams;
     let sources = [
@@ -175,5 +252,6 @@ fn start_inside(
         .filter_map(|(fd, _)| Some(fd.as_ref()?.as_fd()))
         .collect();
     let spawned = cage.spawn(command, arg0, from, *size, &given)?;
+    limits.give_to(spawned.pid);
     Ok((spawned.pid, spawned.terminal))
 }

@@ -13,6 +13,7 @@ impl Host {
             Effect::SpawnShell => return Some(self.spawn_shell()),
             Effect::KillShell => self.kill_shell(),
             Effect::Note(note) => self.state.set_note(note.text()),
+            Effect::StartupFailed(failure) => self.on_startup_failed(failure),
             Effect::Restore(script) => return self.read_script(&script),
             Effect::Launch { exec } => return Some(self.launch(exec)),
             Effect::AskStatus(attempt) => self.ask_status(attempt),

@@ -201,7 +201,14 @@ impl Host {
         let is_overdue = |exec: &&Exec| matches!(&exec.phase, Phase::Queued { until } if *until <= now);
         let overdue: Vec<u64> = self.commands.active().filter(is_overdue).map(|exec| exec.number).collect();
         for number in overdue {
-            let message = "the session was busy for the whole of wait_s; the command did not run";
+            let asked = self.commands.get(number).is_some_and(|exec| exec.spec.wait_ms > 0);
+            let message = match (self.is_starting(), asked) {
+                (true, _) => {
+                    "the session's shell was still reading its start-up files after the whole of wait_s; the command did not run"
+                }
+                (false, true) => "the session was busy for the whole of wait_s; the command did not run",
+                (false, false) => "the session's shell did not become ready in time; the command did not run",
+            };
             self.refuse(number, Fault::new(Code::SessionBusy, message));
         }
     }

@@ -9,6 +9,7 @@ use trl_protocol::limits;
 use trl_protocol::wire::RunSpec;
 
 use super::Host;
+use super::run::started;
 use crate::activity::timestamp;
 use crate::cage::Visible;
 use crate::commands::{Background, Input, Output, Requester};
@@ -79,6 +80,7 @@ impl Host {
         match self.tell_shell(number) {
             Ok(by_prompt) => {
                 self.mark_running(number, None);
+                self.tell_start(number);
                 self.show_start(number);
                 self.feed(number);
                 let timeout = self.commands.get(number).and_then(|exec| self.timeout_of(&exec.spec));
@@ -88,6 +90,14 @@ impl Host {
                 self.refuse(number, Fault::refused_for_now("the command could not be started", &error));
                 Event::LaunchFailed
             }
+        }
+    }
+
+    /// Those who follow a command hear that it runs now.
+    fn tell_start(&mut self, number: u64) {
+        let Some(exec) = self.commands.get(number) else { return };
+        for Requester { link, req } in self.subscribers.listeners_of(number) {
+            self.subscribers.send(link, &started(req, exec));
         }
     }
 
@@ -101,6 +111,13 @@ impl Host {
         let (stderr, stderr_write) = spare.pipe()?;
         let held = spare.text(format!("{}\n", exec.spec.command).as_bytes())?;
         terminal::enter(exec, shell)?;
+        if exec.tty.is_some() && self.state.wants_usual_term(&self.spec) {
+            exec.spec.env.entry("TERM".to_owned()).or_insert_with(|| terminal::TERM.to_owned());
+        }
+        if exec.spec.replace_env {
+            let hidden = self.state.snapshot().exported_beside(&self.spec.env, &exec.spec.env);
+            exec.hidden = Some(Box::new(hidden));
+        }
         let terminal = exec.terminal_end();
         let input = match (terminal, &exec.input) {
             (Some(terminal), _) => Some(terminal),
@@ -108,11 +125,9 @@ impl Host {
             (None, Input::Open { read, .. }) => read.as_ref().map(OwnedFd::as_fd),
             (None, Input::Empty | Input::Closed) => None,
         };
-        let streams = match terminal {
-            Some(terminal) if exec.spec.merge_stderr => [terminal, terminal],
-            Some(terminal) => [terminal, stderr_write.as_fd()],
-            None => [stdout_write.as_fd(), stderr_write.as_fd()],
-        };
+        let stdout_end = terminal.unwrap_or(stdout_write.as_fd());
+        let stderr_end = if exec.spec.merge_stderr { stdout_end } else { stderr_write.as_fd() };
+        let streams = [stdout_end, stderr_end];
         let fds: Vec<BorrowedFd<'_>> = [held.as_fd()].into_iter().chain(streams).chain(input).collect();
         let shown = self.cage.show(&fds)?;
         let path = |index: usize| shown.get(index).map_or("/dev/null", Visible::path);
@@ -124,15 +139,16 @@ impl Host {
             stdout: path(1),
             stderr: path(2),
             env: &exec.spec.env,
+            hidden: exec.hidden.as_deref(),
             cwd: exec.spec.working_dir.as_deref(),
             state: self.state.snapshot(),
         });
         exec.outputs = [(stdout, stdout_write), (stderr, stderr_write)]
             .map(|(read, hold)| Some(Output { read, hold: Some(hold), enlarged: false }));
+        exec.outputs[1].take_if(|_| exec.spec.merge_stderr);
         if on_terminal {
             self.terminal.give_to(number);
             exec.outputs[0] = None;
-            exec.outputs[1].take_if(|_| exec.spec.merge_stderr);
         }
         // On a terminal people expect to be told about their jobs.
         exec.messages = shell.dialect.wording().map(|wording| {

@@ -19,9 +19,11 @@ mod replacement;
 mod requests;
 mod run;
 mod screen;
+mod start_up;
 mod state;
 mod stopping;
 mod streams;
+mod syntax;
 mod typed_line;
 mod waiting;
 mod wind_down;
@@ -43,7 +45,7 @@ use trl_sys::trust;
 use crate::activity::Activity;
 use crate::cage::Cage;
 use crate::commands::{Commands, Requester};
-use crate::driver::{Driver, Effects, Event, Traits};
+use crate::driver::{Driver, Effects, Event, Fresh, Traits};
 use crate::files::FileWorkers;
 use crate::revival::Past;
 use crate::shell::dialect::{self, Dialect};
@@ -51,6 +53,7 @@ use crate::shell::{Shell, text};
 use crate::shell_state::ShellState;
 use crate::shutdown::Shutdown;
 use crate::spare::Spare;
+use crate::startup::Startup;
 use crate::subscribers::{Link, Subscribers};
 use crate::terminal::{Console, SharedTerminal};
 use crate::timer::Timer;
@@ -71,6 +74,7 @@ pub(crate) struct Host {
     /// While people are attached.
     console: Option<Console>,
     activity: Activity,
+    startup: Startup,
     shutdown: Shutdown,
     files: FileWorkers<Requester>,
     kernel: Kernel,
@@ -159,11 +163,11 @@ impl Host {
         let kernel = Kernel::new(&spec.socket)?;
         let mut cage = Cage::enter(&spec, groups).map_err(Refused::Isolation)?;
         let (dir, _) = existing_dir(&past.cwd, &spec.env, &cage);
-        let shell = Shell::spawn(&spec, &dir, &mut cage)?;
-        let traits =
-            Traits { reads_startup_files: spec.rc, may_run_nothing: shell.dialect.may_run_nothing() };
+        let shell = Shell::spawn(&spec, &dir, spec.rc, &mut cage)?;
+        let traits = Traits { may_run_nothing: shell.dialect.may_run_nothing() };
+        let fresh = Fresh { restore: past.snapshot.is_some(), startup_files: shell.reads_startup_files() };
         Ok(Host {
-            driver: Driver::new(traits, past.snapshot.is_some(), Instant::now()),
+            driver: Driver::new(traits, fresh, Instant::now()),
             effects: Effects::new(),
             shell: Some(shell),
             state: ShellState::new(past.snapshot, dir, past.note, past.restarts),
@@ -172,6 +176,7 @@ impl Host {
             terminal: SharedTerminal::default(),
             console: None,
             activity: Activity::new(past.created_at),
+            startup: Startup::default(),
             shutdown: Shutdown::default(),
             files: FileWorkers::default(),
             kernel,
@@ -190,6 +195,9 @@ impl Host {
             }
         }
         self.effects = effects;
+        if !self.startup.is_over() && self.driver.is_idle() {
+            self.end_startup();
+        }
     }
 
     /// When this session has been unused, or has lived, for too long. Never while a command runs or
@@ -274,7 +282,11 @@ impl Host {
             name: self.spec.name.clone(),
             shell: self.spec.shell.clone(),
             working_dir: text::shown(self.state.cwd()),
-            state: if running.is_some() { SessionState::Running } else { SessionState::Idle },
+            state: match running {
+                Some(_) => SessionState::Running,
+                None if self.is_starting() => SessionState::Creating,
+                None => SessionState::Idle,
+            },
             env_keys,
             created_at: self.activity.created_at().to_owned(),
             last_activity: self.activity.last().1.to_owned(),
@@ -292,6 +304,7 @@ impl Host {
             unresponsive: false,
             runtime: None,
             damage: None,
+            startup_output: self.startup.output().filter(|_| self.spec.rc),
             confinement: self.cage.described(&self.spec.limits),
         }
     }

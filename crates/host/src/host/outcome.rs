@@ -23,6 +23,14 @@ impl Host {
             End::Shell(_) | End::Unknown(_) => self.state.take_note().and(None),
             End::NeverRan => None,
         };
+        let replaced = match end {
+            End::Status(_) => self.state.take_replaced(),
+            End::Shell(_) => self.state.take_replaced() || why.is_some(),
+            End::Unknown(_) => true,
+            End::Process(_) | End::NeverRan => false,
+        };
+        let shell_ended = matches!(end, End::Shell(_));
+        let syntax_error = self.is_syntax_error(number, &end);
         let cwd = text::shown(self.state.cwd());
         let Some(exec) = self.commands.get_mut(number) else { return };
         exec.next_look = None;
@@ -67,6 +75,9 @@ impl Host {
             stderr_bytes: exec.journal.total(Stream::Stderr),
             working_dir: cwd,
             limit,
+            syntax_error,
+            shell_ended,
+            shell_replaced: replaced,
             notes,
         };
         self.activity.mark();

@@ -4,11 +4,14 @@ use trl_protocol::exec::Stream;
 
 use super::Host;
 use crate::driver::{Event, OwnLine, Prompt, Status};
+use crate::shell::cwd_of;
 use crate::shell::prompt::{self, Report};
-use crate::shell::{MemFile, cwd_of, path_of};
 
 /// What bash reports for a text that cannot be parsed.
 const SYNTAX_ERROR: i32 = 2;
+/// What a shell reports after an interrupt, whatever its program died of.
+const INTERRUPTED: i32 = 128 + libc::SIGINT;
+const KILLED: i32 = 128 + libc::SIGKILL;
 
 impl Host {
     /// The shell has written to its status channel. A prompt after a command is the end of it.
@@ -35,6 +38,7 @@ impl Host {
         let Some(shell) = &mut self.shell else { return };
         let heard = shell.at_prompt();
         shell.script = None;
+        self.startup.keep_noise(&heard.noise);
         let prompt = match self.driver.foreground() {
             Some(number) => self.observe_command(number, heard.report, &heard.noise),
             None => Prompt::default(),
@@ -95,6 +99,9 @@ impl Host {
     /// bash's `eval` leaves `$?` untouched when the text ends inside a quote. If the status is the
     /// old one and the shell complained, bash itself is asked whether the text can be parsed at all.
     fn true_status(&self, number: u64, status: i32) -> i32 {
+        if status == INTERRUPTED && self.was_killed(number) {
+            return KILLED;
+        }
         let Some(shell) = &self.shell else { return status };
         let is_old = status == self.state.last_status() && status != SYNTAX_ERROR;
         if !shell.dialect.may_hide_syntax_error() || !is_old {
@@ -112,19 +119,6 @@ impl Host {
         if !last.starts_with(&format!("{name}: ")) {
             return status;
         }
-        let extglob = self.state.snapshot().options.contains_key("shopt extglob");
-        if self.is_unparsable(&exec.spec.command, extglob) { SYNTAX_ERROR } else { status }
-    }
-
-    fn is_unparsable(&self, text: &str, extglob: bool) -> bool {
-        use std::process::{Command, Stdio};
-        let Ok(held) = MemFile::new(format!("{text}\n").as_bytes()) else { return false };
-        let mut command = Command::new(&self.spec.shell_path);
-        command
-            .args(if extglob { &["-O", "extglob", "-n"][..] } else { &["-n"] })
-            .arg(path_of(&held))
-            .env_clear();
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.code() == Some(2))
+        if self.is_unparsable(&exec.spec.command) { SYNTAX_ERROR } else { status }
     }
 }

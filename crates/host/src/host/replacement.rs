@@ -11,7 +11,7 @@ use super::Host;
 use super::outcome::End;
 use crate::cage::Cage;
 use crate::commands::{Exec, Requester};
-use crate::driver::{Event, Exit};
+use crate::driver::{Event, Exit, Fresh};
 use crate::revival::without;
 use crate::shell::{Shell, text};
 
@@ -28,7 +28,8 @@ impl Host {
     /// Starts a new shell, to be given the last known state.
     pub(super) fn spawn_shell(&mut self) -> Event {
         let (dir, lost_dir) = existing_dir(self.state.cwd(), &self.spec.env, &self.cage);
-        let shell = match Shell::spawn(&self.spec, &dir, &mut self.cage) {
+        let rc = self.spec.rc && !self.startup.skips_files();
+        let shell = match Shell::spawn(&self.spec, &dir, rc, &mut self.cage) {
             Ok(shell) => shell,
             Err(error) => {
                 for number in self.commands.take_queue() {
@@ -42,6 +43,7 @@ impl Host {
             // Without it the new terminal has a usual size.
             rustix::termios::tcsetwinsize(&shell.terminal, size).ok();
         }
+        let startup_files = shell.reads_startup_files();
         self.shell = Some(shell);
         let why = self.state.take_note().unwrap_or_else(|| "the shell had ended".to_owned());
         let mut note = format!("{why}; this command ran in a new shell with the restored state");
@@ -59,7 +61,8 @@ impl Host {
             let session = Box::new(self.info());
             self.subscribers.notify_watchers(None, Some(session));
         }
-        Event::Spawned { restore: self.state.known().is_some() }
+        self.state.mark_replaced();
+        Event::Spawned(Fresh { restore: self.state.known().is_some(), startup_files })
     }
 
     /// Answers those who asked for a new shell.

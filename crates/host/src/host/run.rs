@@ -14,6 +14,7 @@ use trl_protocol::wire::{FromHost, Mode, RunSpec, Stdin};
 use super::Host;
 use crate::activity::timestamp;
 use crate::commands::{Exec, Input, Phase, Requester};
+use crate::driver::STARTUP_TIMEOUT;
 use crate::shell::{MemFile, text};
 use crate::terminal::Tty;
 
@@ -65,7 +66,16 @@ impl Host {
             return Ok(None);
         }
         exec.requester = None;
-        Ok(Some(started(requester.req, exec)))
+        // The shell is just coming back or being started: it is about to run.
+        let is_next = self.driver.foreground().is_none()
+            && self.commands.front() == Some(number)
+            && !self.is_starting();
+        let Some(exec) = self.commands.get(number) else { return Ok(None) };
+        match mode {
+            // Who follows it hears of its start when it starts; see `launch`.
+            Mode::Stream if !background && (!exec.is_queued() || is_next) => Ok(None),
+            Mode::Stream | Mode::Detached | Mode::Collect => Ok(Some(started(requester.req, exec))),
+        }
     }
 
     /// What can be said about a command before anything is done.
@@ -107,7 +117,11 @@ impl Host {
 
     pub(super) fn busy(&self) -> Fault {
         let running = self.driver.foreground().map(|number| ExecId { session: self.spec.session_id, number });
-        let what = running.map_or("a command".to_owned(), |id| id.to_string());
+        let what = match running {
+            Some(id) => id.to_string(),
+            None if self.is_starting() => "its start-up files, and a command waits for their end".to_owned(),
+            None => "a command".to_owned(),
+        };
         Fault::new(
             Code::SessionBusy,
             format!("the session is busy with {what}; queue with wait_s, cancel it, or use another session"),
@@ -127,8 +141,13 @@ impl Host {
             max_output: run.max_output,
             run_id: run.run_id.clone(),
         };
-        let patience = if run.wait_ms == 0 { SETTLING_TIMEOUT } else { Duration::from_millis(run.wait_ms) };
-        let tty = Tty::wanted(&mut run, self.spec.env.get("TERM").map(String::as_str));
+        let patience = match run.wait_ms {
+            // Start-up files have a deadline of their own, which ends the waiting.
+            0 if self.is_starting() => STARTUP_TIMEOUT * 2,
+            0 => SETTLING_TIMEOUT,
+            wait_ms => Duration::from_millis(wait_ms),
+        };
+        let tty = Tty::wanted(&mut run);
         self.commands.add(&start, |number, journal| {
             Ok(Exec {
                 number,
@@ -147,6 +166,7 @@ impl Host {
                 repeated: Vec::new(),
                 notes: Vec::new(),
                 retried: false,
+                hidden: None,
                 messages: None,
                 held_until: None,
                 writes: VecDeque::new(),

@@ -41,6 +41,7 @@ impl Host {
                 .collect(),
             cwd_back: exec.and_then(|exec| exec.spec.working_dir.as_ref()).map(|_| self.state.cwd()),
             env_back: exec.map(|exec| exec.spec.env.keys().map(String::as_str).collect()).unwrap_or_default(),
+            hidden: exec.and_then(|exec| exec.hidden.as_deref()),
             state: begun.as_ref().unwrap_or(self.state.snapshot()),
             prompt_back: ask.prompt_back,
             status: self.state.last_status(),

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use trl_protocol::fault::Fault;
 use trl_protocol::wire::FromHost;
 
@@ -26,7 +26,12 @@ impl Host {
     ) -> Result<Option<FromHost>, Fault> {
         // While the shell tidies up after one command, the next one is all there is.
         let current = || self.driver.foreground().or_else(|| self.commands.front());
-        let Some(number) = number.or_else(current) else {
+        let number = number.or_else(current);
+        if self.is_starting() {
+            let named = signal.map(named_signal).transpose()?;
+            self.interrupt_startup(named);
+        }
+        let Some(number) = number else {
             return Ok(Some(FromHost::Cancelled { req, exec: None }));
         };
         match &self.known(number)?.phase {
@@ -102,7 +107,17 @@ impl Host {
             seen: shell.map(|shell| Seen::now(shell, &job)).unwrap_or_default(),
             doomed: Vec::new(),
             awaited: None,
+            sole: sole(&job, shell),
+            killed: BTreeSet::new(),
         });
+        let waited_for = children(&job, shell);
+        // The shell continues with its text whatever it is told: more of its programs would only die
+        // one after the other.
+        let goes_on =
+            step == Step::Kill && !targets.killed.is_empty() && !waited_for.is_subset(&targets.killed);
+        if step == Step::Kill {
+            targets.killed.extend(waited_for);
+        }
         let strays = shell.map(|shell| targets.seen.strays(shell)).unwrap_or_default();
         job.extend(strays);
         let again: BTreeSet<(i32, u64)> = job.iter().map(|process| (process.pid, process.started)).collect();
@@ -112,7 +127,7 @@ impl Host {
         if let (Some(shell), true) = (shell, with_shell) {
             // First, so that nothing of the text continues when its current program has died.
             rustix::process::kill_process(shell, Signal::INT).ok();
-            if step == Step::KillShell {
+            if step == Step::KillShell || goes_on {
                 rustix::process::kill_process(shell, Signal::KILL).ok();
             }
         }
@@ -126,6 +141,13 @@ impl Host {
             // A job that was stopped dies of its signal only when it continues.
             tree::signal(process, Signal::CONT);
         }
+    }
+
+    /// Whether the only program that the shell waited for had to be killed.
+    pub(super) fn was_killed(&self, number: u64) -> bool {
+        let running = self.commands.get(number).and_then(Exec::running);
+        let targets = running.and_then(|running| running.targets.as_ref());
+        targets.is_some_and(|targets| targets.sole.is_some_and(|sole| targets.killed.contains(&sole)))
     }
 
     /// Whether something that was part of a stopped command is still alive. Its strays are killed.
@@ -213,6 +235,18 @@ pub(super) struct Job {
     pub(super) processes: Vec<tree::Process>,
     /// The shell itself is in the foreground, with a loop or a builtin.
     is_shell: bool,
+}
+
+/// The processes of a job that the shell itself has started and waits for.
+fn children(job: &[tree::Process], shell: Option<Pid>) -> BTreeSet<(i32, u64)> {
+    let shell = shell.map(|shell| shell.as_raw_nonzero().get());
+    let is_child = |process: &&tree::Process| Some(process.parent) == shell && !process.zombie;
+    job.iter().filter(is_child).map(|process| (process.pid, process.started)).collect()
+}
+
+fn sole(job: &[tree::Process], shell: Option<Pid>) -> Option<(i32, u64)> {
+    let children = children(job, shell);
+    children.first().copied().filter(|_| children.len() == 1)
 }
 
 /// The C library keeps 32 and 33 to itself.

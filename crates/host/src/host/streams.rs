@@ -42,7 +42,7 @@ impl Host {
 
     /// Takes what came out of a command's pipe or terminal, without what the shell itself wrote.
     fn take_output(&mut self, number: u64, stream: Stream, bytes: &[u8]) {
-        let exec = self.commands.get_mut(number).filter(|_| stream == Stream::Stderr);
+        let exec = self.commands.get_mut(number).filter(|exec| stream == exec.stderr());
         let Some((filter, held_until)) =
             exec.and_then(|exec| Some((exec.messages.as_mut()?, &mut exec.held_until)))
         else {
@@ -69,7 +69,8 @@ impl Host {
         exec.held_until = None;
         let held = exec.messages.as_mut().map(|filter| filter.flush()).unwrap_or_default();
         if !held.is_empty() {
-            self.keep_output(number, Stream::Stderr, &held);
+            let stream = exec.stderr();
+            self.keep_output(number, stream, &held);
         }
     }
 
@@ -165,6 +166,7 @@ impl Host {
             return false;
         }
         let bytes = &buffer[..read];
+        self.startup.keep(bytes);
         let foreground = self.driver.foreground();
         if let Some(owner) = self.terminal.owner(foreground) {
             self.take_output(owner, Stream::Stdout, bytes);

@@ -170,6 +170,7 @@ impl Host {
             background: false,
             tty: true,
             merge_stderr: true,
+            replace_env: false,
             run_id: None,
         };
         if let Some(console) = &mut self.console {

@@ -6,14 +6,16 @@
 //! it comes from. `LINENO` is then put to 1 by the arithmetic in a redirection, which
 //! leaves `$?` alone.
 
+use std::collections::BTreeMap;
+
 use super::careful;
 use super::dialect::{
-    Dialect, END_OF_COVERED, Launch, SAVED_PROMPT, SEPARATOR, Settle, is_plain_name, is_special,
-    split_covered,
+    BackgroundStart, Dialect, END_OF_COVERED, Launch, SAVED_PROMPT, SEPARATOR, Settle, is_plain_name,
+    is_special, split_covered,
 };
 use super::messages::Wording;
 use super::quote::{ansi, single};
-use super::snapshot::{Entries, Snapshot, Traps, split_entries, split_functions};
+use super::snapshot::{Entries, Hidden, Snapshot, Traps, split_entries, split_functions};
 
 /// bash is slow with long quoted words; from here on a file (and a fork) is cheaper.
 const INLINE_TEXT: usize = 800;
@@ -44,14 +46,15 @@ impl Dialect for Bash {
     fn run_line(&self, launch: &Launch<'_>) -> String {
         let cwd = launch.cwd.map(|dir| format!("\\builtin cd -- {} && ", ansi(dir))).unwrap_or_default();
         let env: String = launch.env.iter().map(|(name, value)| format!("{name}={} ", ansi(value))).collect();
+        let hide = launch.hidden.map(|hidden| self.hide(hidden, launch.state)).unwrap_or_default();
         let words = Words::for_state(launch.state);
         // `return` works only in what is sourced.
         let shows = asks_for_its_source(launch.text) && !launch.text.contains("return");
         if !words.is_plain() || shows {
-            return eval_line(launch, &words, &format!("{cwd}{env}"));
+            return eval_line(launch, &words, &format!("{hide}{cwd}{env}"));
         }
         let Launch { text_path, stdin, stdout, stderr, .. } = launch;
-        format!(" {cwd}{env}{} {text_path} <{stdin} >|{stdout} 2>|{stderr}\n", words.dot)
+        format!(" {hide}{cwd}{env}{} {text_path} <{stdin} >|{stdout} 2>|{stderr}\n", words.dot)
     }
 
     fn query_line(&self, nonce: &str) -> String {
@@ -72,6 +75,16 @@ impl Dialect for Bash {
                 single(dir),
                 settle.state.old_dir.as_deref().unwrap_or("unset OLDPWD")
             ));
+        }
+        if settle.env_back.contains("POSIXLY_CORRECT") && !is_posix(settle.state) {
+            // Setting it switches POSIX mode on, and its end does not switch that off.
+            script.push_str("builtin set +o posix\nbuiltin unset POSIXLY_CORRECT\n");
+        }
+        for name in settle.hidden.iter().flat_map(|hidden| &hidden.names) {
+            script.push_str(&format!("[[ -v {name} ]] && builtin export {name}\n"));
+        }
+        for name in settle.hidden.iter().flat_map(|hidden| &hidden.functions) {
+            script.push_str(&format!("builtin export -f {}\n", single(name)));
         }
         for text in
             settle.history.iter().map(|text| text.trim_end_matches('\n')).filter(|text| !text.is_empty())
@@ -132,6 +145,35 @@ impl Dialect for Bash {
         &["--norc", "--noprofile", "-c"]
     }
 
+    fn background_prelude(&self, env: &BTreeMap<String, String>) -> String {
+        let own = |name: &str| match env.get(name) {
+            Some(value) => format!("export {name}={}\n", single(value)),
+            None => format!("unset {name}\n"),
+        };
+        // Both stood aside for the prelude.
+        format!("{}{}shopt -s expand_aliases\n", own("BASH_ENV"), own("POSIXLY_CORRECT"))
+    }
+
+    /// Aliases hold from the line after the one that defines them, so the prelude is a start-up file.
+    fn background_start(&self, prelude: &str, text: &str, _: bool) -> BackgroundStart {
+        BackgroundStart { text: text.to_owned(), start_up_file: Some(("BASH_ENV", prelude.to_owned())) }
+    }
+
+    fn hide(&self, hidden: &Hidden, state: &Snapshot) -> String {
+        let export = match (state.functions.contains_key("builtin"), state.functions.contains_key("command"))
+        {
+            (false, _) => "\\builtin export",
+            (true, false) => "\\command export",
+            (true, true) => "\\export",
+        };
+        let functions: Vec<String> = hidden.functions.iter().map(|name| single(name)).collect();
+        let functions = match functions.is_empty() {
+            true => String::new(),
+            false => format!("{export} -nf {}; ", functions.join(" ")),
+        };
+        format!("{export} -n {}; {functions}", hidden.names.join(" "))
+    }
+
     fn background(&self, entry: &str) -> String {
         // Sourced in one file, an integer whose value cannot be evaluated would end everything.
         match entry.strip_prefix("declare -").and_then(|rest| rest.split_once(' ')) {
@@ -172,6 +214,10 @@ impl Dialect for Bash {
     }
 }
 
+fn is_posix(state: &Snapshot) -> bool {
+    state.options.get("posix").is_some_and(|option| option.starts_with("set -o"))
+}
+
 /// Whether the text could notice that it is sourced.
 fn asks_for_its_source(text: &str) -> bool {
     ["BASH_SOURCE", "FUNCNAME", "BASH_LINENO", "caller"].iter().any(|word| text.contains(word))
@@ -209,7 +255,7 @@ impl Words {
 
     fn for_state(state: &Snapshot) -> Words {
         let taken = |name: &str| state.functions.contains_key(name);
-        let posix = state.options.get("posix").is_some_and(|option| option.starts_with("set -o"));
+        let posix = is_posix(state);
         let dot = match (taken("."), taken("builtin"), taken("command")) {
             _ if state.traps == Traps::AroundSource => "",
             // In POSIX mode only `command` keeps assignments before a special builtin temporary.

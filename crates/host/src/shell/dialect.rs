@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use trl_protocol::wire;
 
 use super::messages::Wording;
-use super::snapshot::Snapshot;
+use super::quote::single;
+use super::snapshot::{Hidden, Snapshot};
 
 /// Where the shell finds the streams and texts that the host holds open.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Launch<'a> {
     pub stdout: &'a str,
     pub stderr: &'a str,
     pub env: &'a BTreeMap<String, String>,
+    /// `env` is the whole environment: programs are not to see this.
+    pub hidden: Option<&'a Hidden>,
     pub cwd: Option<&'a str>,
     /// State after the previous command: which of our words the user has taken.
     pub state: &'a Snapshot,
@@ -35,6 +38,8 @@ pub struct Settle<'a> {
     pub history: Vec<Cow<'a, str>>,
     pub cwd_back: Option<&'a str>,
     pub env_back: BTreeSet<&'a str>,
+    /// What programs are to see again.
+    pub hidden: Option<&'a Hidden>,
     pub state: &'a Snapshot,
     /// The user's own prompt was set aside by a query.
     pub prompt_back: bool,
@@ -63,6 +68,24 @@ pub trait Dialect: std::fmt::Debug {
     fn read_dump(&self, dump: &str) -> Option<Snapshot>;
     /// Arguments of the shell of a background command; the last is followed by its text.
     fn background_arguments(&self) -> &'static [&'static str];
+    /// What such a shell reads before anything else. It was started with `env`.
+    fn background_prelude(&self, env: &BTreeMap<String, String>) -> String {
+        let _ = env;
+        String::new()
+    }
+    /// How such a shell reads its prelude, then the text. `aliases`: the prelude defines some.
+    fn background_start(&self, prelude: &str, text: &str, aliases: bool) -> BackgroundStart {
+        // On the first line, so that the text's lines keep their numbers. A line is parsed as a whole,
+        // so aliases hold only in what is parsed later.
+        let text = if aliases { format!("eval {}", single(text)) } else { text.to_owned() };
+        BackgroundStart { text: format!(". {prelude}; {text}"), start_up_file: None }
+    }
+    /// Hides exported variables and functions from programs, without unsetting them.
+    fn hide(&self, hidden: &Hidden, state: &Snapshot) -> String;
+    /// A line of stderr in which the shell speaks of itself.
+    fn names_itself(&self, line: &str) -> bool {
+        line.starts_with("bash: ") || line.starts_with("sh: ") || line.starts_with("dash: ")
+    }
     /// A declaration in the one file that such a shell reads first: whatever it is, those after it are read.
     fn background(&self, entry: &str) -> String {
         self.guard(entry)
@@ -97,6 +120,15 @@ pub trait Dialect: std::fmt::Debug {
         let _ = complaint;
         false
     }
+}
+
+/// What a background shell is started with.
+#[derive(Debug)]
+pub struct BackgroundStart {
+    /// Its last argument.
+    pub text: String,
+    /// The variable that names a file to read first.
+    pub start_up_file: Option<(&'static str, String)>,
 }
 
 pub fn of(kind: wire::Dialect) -> &'static dyn Dialect {

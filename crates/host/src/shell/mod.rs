@@ -53,6 +53,7 @@ pub struct Shell {
     heard: Vec<u8>,
     /// The count in its last prompt.
     count: Option<String>,
+    reads_startup_files: bool,
     /// It may have background jobs, whose end it tells.
     pub(crate) may_have_jobs: bool,
     /// A text that may start jobs was run, in a shell that cannot list its functions.
@@ -79,7 +80,8 @@ pub(crate) struct StatePrint {
 }
 
 impl Shell {
-    pub fn spawn(spec: &SessionSpec, dir: &str, cage: &mut Cage) -> io::Result<Shell> {
+    /// `rc`: the user's start-up files are read.
+    pub fn spawn(spec: &SessionSpec, dir: &str, rc: bool, cage: &mut Cage) -> io::Result<Shell> {
         let dialect = dialect::of(spec.dialect);
         let (control, stdin) = Control::new()?;
         let (status, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -87,7 +89,7 @@ impl Shell {
 
         let mut command = Command::new(&spec.shell_path);
         command
-            .args(dialect.arguments(spec.rc))
+            .args(dialect.arguments(rc))
             .env_clear()
             .envs(cage.environment(spec))
             .env("PWD", text::os(dir))
@@ -128,8 +130,9 @@ impl Shell {
             nonce: nonce()?,
             heard: Vec::new(),
             count: None,
+            reads_startup_files: rc && dialect.arguments(true) != dialect.arguments(false),
             // A start-up file may have started some.
-            may_have_jobs: spec.rc,
+            may_have_jobs: rc,
             has_started_jobs: false,
             state_print: None,
             script: None,
@@ -142,6 +145,11 @@ impl Shell {
 
     pub fn raw_pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
+    }
+
+    /// Whether it reads the user's start-up files before its first prompt.
+    pub fn reads_startup_files(&self) -> bool {
+        self.reads_startup_files
     }
 
     pub fn nonce(&self) -> &str {

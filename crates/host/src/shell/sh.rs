@@ -8,9 +8,12 @@ use std::collections::BTreeSet;
 use super::dialect::{Dialect, Launch, SAVED_PROMPT, SEPARATOR, Settle, is_plain_name, is_special};
 use super::messages::Wording;
 use super::quote::single;
-use super::snapshot::{Snapshot, Traps, split_entries};
+use super::snapshot::{Hidden, Snapshot, Traps, split_entries};
 
 const NEVER_SET: &[&str] = &["interactive", "monitor", "noexec", "stdin", "vi", "emacs", "nolog", "debug"];
+
+/// Holds a value while its variable is made anew.
+const ASIDE: &str = "TRL_ASIDE";
 
 #[derive(Debug)]
 pub struct Sh;
@@ -35,8 +38,9 @@ impl Dialect for Sh {
             launch.env.iter().map(|(name, value)| format!("{name}={} ", single(value))).collect();
         // Only behind `command` do assignments end with a special builtin.
         let dot = if env.is_empty() { "\\." } else { "\\command ." };
+        let hide = launch.hidden.map(|hidden| self.hide(hidden, launch.state)).unwrap_or_default();
         format!(
-            " {cwd}{env}{dot} {} <{} >|{} 2>|{}\n",
+            " {hide}{cwd}{env}{dot} {} <{} >|{} 2>|{}\n",
             launch.text_path, launch.stdin, launch.stdout, launch.stderr
         )
     }
@@ -57,6 +61,9 @@ impl Dialect for Sh {
                 single(dir),
                 settle.state.old_dir.as_deref().unwrap_or("unset OLDPWD")
             ));
+        }
+        for name in settle.hidden.iter().flat_map(|hidden| &hidden.names) {
+            script.push_str(&format!("case ${{{name}+x}} in x) export {name};; esac\n"));
         }
         let mark = "command printf '\\36\\n'\n";
         script.push_str(&format!(
@@ -121,6 +128,15 @@ impl Dialect for Sh {
 
     fn background_arguments(&self) -> &'static [&'static str] {
         &["-c"]
+    }
+
+    /// dash cannot take back an export: a variable is made anew without it. Those that are readonly stay.
+    fn hide(&self, hidden: &Hidden, state: &Snapshot) -> String {
+        let names = hidden.names.iter().filter(|name| !state.readonly.contains(*name));
+        let anew = names.map(|name| {
+            format!("case ${{{name}+x}} in x) {ASIDE}=${name}; \\unset {name}; {name}=${ASIDE};; esac; ")
+        });
+        anew.chain([format!("\\unset {ASIDE}; ")]).collect()
     }
 
     fn wording(&self) -> Option<Wording> {

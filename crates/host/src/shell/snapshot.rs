@@ -55,6 +55,17 @@ pub enum Traps {
     AroundSource,
 }
 
+/// What the programs of a command do not see of a session's environment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hidden {
+    pub names: Vec<String>,
+    /// Functions that bash exports.
+    pub functions: Vec<String>,
+}
+
+/// Variables of the shell's own that programs see anyway.
+pub const BORN_EXPORTED: &[&str] = &["PWD", "OLDPWD", "SHLVL"];
+
 /// Splits shell source into entries: a newline outside quotes ends one.
 pub fn split_entries(text: &str) -> Vec<&str> {
     let (mut entries, mut start, mut quote, mut escaped) = (Vec::new(), 0, Quote::None, false);
@@ -144,7 +155,7 @@ impl Snapshot {
         Snapshot { variables: env.iter().map(declare).collect(), ..Snapshot::default() }
     }
 
-    /// Variables and functions, for the shell of a background command that starts with `env`.
+    /// Variables, functions and aliases, for the shell of a background command that starts with `env`.
     pub fn definitions(&self, env: &BTreeMap<String, String>, guard: impl Fn(&str) -> String) -> String {
         let unset = env
             .keys()
@@ -152,8 +163,28 @@ impl Snapshot {
             .map(|name| format!("unset {name}\n"));
         let umask = (!self.umask.is_empty()).then(|| format!("umask {}\n", self.umask));
         let entries = self.variables.values().chain(self.constants.values()).chain(self.functions.values());
+        // Last, since they would change how functions are read.
+        let entries = entries.chain(self.aliases.values());
         let entries = entries.filter(|entry| !entry.is_empty()).map(|entry| guard(entry));
         unset.chain(umask).chain(entries).collect()
+    }
+
+    /// What programs would see besides `given`. `begun` is what the session began with.
+    pub fn exported_beside(
+        &self,
+        begun: &BTreeMap<String, String>,
+        given: &BTreeMap<String, String>,
+    ) -> Hidden {
+        let own = BORN_EXPORTED.iter().copied();
+        let names = self.exported.iter().chain(begun.keys()).map(String::as_str).chain(own);
+        let names: BTreeSet<&str> =
+            names.filter(|name| is_plain_name(name) && !given.contains_key(*name)).collect();
+        let is_exported =
+            |(name, body): &(&String, &String)| body.ends_with(&format!("export -f {}\n", single(name)));
+        Hidden {
+            names: names.into_iter().map(str::to_owned).collect(),
+            functions: self.functions.iter().filter(is_exported).map(|(name, _)| name.clone()).collect(),
+        }
     }
 
     /// Whether the shell had such a variable, kept or not.

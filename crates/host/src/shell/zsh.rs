@@ -6,7 +6,7 @@ use super::dialect::{
     split_covered,
 };
 use super::quote::{ansi, single};
-use super::snapshot::{Entries, Snapshot, Traps, split_entries, split_functions};
+use super::snapshot::{BORN_EXPORTED, Entries, Hidden, Snapshot, Traps, split_entries, split_functions};
 
 /// Options that would end, blind or disturb the restored shell, or belong to the engine.
 const NEVER_SET: &[&str] = &[
@@ -32,8 +32,8 @@ const NEVER_SET: &[&str] = &[
 
 /// Holds what a variable of the shell's own was before a command that has it in its environment.
 const SAVED: &str = "TRL_SAVED_";
-/// Variables of the shell's own that programs see anyway.
-const BORN_EXPORTED: &[&str] = &["PWD", "OLDPWD", "SHLVL"];
+/// Not the shell's own, although it is never restored.
+const POSIX: &str = "POSIXLY_CORRECT";
 
 /// Who the shell runs as: setting these would change it, or fail.
 const IDENTITY: &[&str] = &["UID", "EUID", "GID", "EGID", "USERNAME"];
@@ -47,7 +47,10 @@ pub struct Zsh;
 
 impl Dialect for Zsh {
     fn arguments(&self, rc: bool) -> &'static [&'static str] {
-        if rc { &["-i", "+Z", "-o", "histignorespace"] } else { &["-f", "-i", "+Z", "-o", "histignorespace"] }
+        // Before the first prompt nothing is to be drawn for a person.
+        const QUIET: &[&str] =
+            &["-f", "-i", "+Z", "-o", "histignorespace", "+o", "promptsp", "+o", "promptcr"];
+        if rc { &QUIET[1..] } else { QUIET }
     }
 
     fn start_env(&self) -> &'static [(&'static str, &'static str)] {
@@ -86,8 +89,9 @@ impl Dialect for Zsh {
         let traced = launch.state.options.get("xtrace").is_some_and(|option| option.starts_with("set -o"));
         let (untrace, trace) =
             if traced { ("{ \\unsetopt xtrace } 2>|/dev/null; ", "\\setopt xtrace;") } else { ("", "") };
+        let hide = launch.hidden.map(|hidden| self.hide(hidden, launch.state)).unwrap_or_default();
         format!(
-            " {untrace}{uncover}{env}{cwd}{eval} {}\"$(<{})\"$'\\n' <{} >|{} 2>|{}\n",
+            " {untrace}{uncover}{hide}{env}{cwd}{eval} {}\"$(<{})\"$'\\n' <{} >|{} 2>|{}\n",
             if prelude.is_empty() && trace.is_empty() {
                 String::new()
             } else {
@@ -115,7 +119,17 @@ impl Dialect for Zsh {
             let dir = single(dir);
             script.push_str(&format!("{old_dir}\nbuiltin cd -q -- \"$OLDPWD\"\nbuiltin cd -q -- {dir}\n"));
         }
+        for name in settle.hidden.iter().flat_map(|hidden| &hidden.names) {
+            script.push_str(&format!("(( ${{+{name}}} )) && builtin export {name}\n"));
+        }
         for name in &settle.env_back {
+            if *name == POSIX {
+                let saved = format!("${SAVED}{name}");
+                script.push_str(&format!(
+                    "[[ -n {saved} ]] && builtin export {name}={saved} || builtin unset {name}\nbuiltin unset {SAVED}{name}\n"
+                ));
+                continue;
+            }
             if is_special(name) {
                 let inward = if BORN_EXPORTED.contains(name) { "" } else { "builtin typeset -g +x " };
                 script.push_str(&format!("{inward}{name}=${SAVED}{name}\nbuiltin unset {SAVED}{name}\n"));
@@ -192,6 +206,14 @@ impl Dialect for Zsh {
 
     fn background_arguments(&self) -> &'static [&'static str] {
         &["-f", "-c"]
+    }
+
+    fn hide(&self, hidden: &Hidden, _: &Snapshot) -> String {
+        format!("\\builtin typeset +x {}; ", hidden.names.join(" "))
+    }
+
+    fn names_itself(&self, line: &str) -> bool {
+        line.starts_with("(eval):") || line.starts_with("zsh:")
     }
 
     fn is_fixed(&self, name: &str) -> bool {

@@ -253,6 +253,12 @@ impl Subscribers {
         self.followers.iter().filter(|follower| follower.exec == exec).map(|follower| follower.who).collect()
     }
 
+    /// Those who are sent its output.
+    pub(crate) fn listeners_of(&self, exec: u64) -> Vec<Requester> {
+        let listens = |follower: &&Follower| follower.exec == exec && follower.next != [u64::MAX; 2];
+        self.followers.iter().filter(listens).map(|follower| follower.who).collect()
+    }
+
     pub(crate) fn unfollow(&mut self, exec: u64) {
         self.followers.retain(|follower| follower.exec != exec);
     }

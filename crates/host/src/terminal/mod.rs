@@ -30,7 +30,7 @@ const LAST_BYTES: usize = 4096;
 /// The size of a terminal that nobody gave one.
 pub(crate) const UNSIZED: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
 /// Under which programs draw; a session that is not for terminals says `dumb`.
-const TERM: &str = "xterm-256color";
+pub(crate) const TERM: &str = "xterm-256color";
 
 /// What the session's terminal is, beyond the shell that has it now.
 #[derive(Debug, Default)]
@@ -108,12 +108,9 @@ impl LeftTerminal {
 
 impl Tty {
     /// For a command that is still to start; `None` if it wants no terminal.
-    pub(crate) fn wanted(run: &mut RunSpec, session_env_term: Option<&str>) -> Option<Box<Tty>> {
+    pub(crate) fn wanted(run: &mut RunSpec) -> Option<Box<Tty>> {
         if !run.tty {
             return None;
-        }
-        if session_env_term == Some("dumb") {
-            run.env.entry("TERM".to_owned()).or_insert_with(|| TERM.to_owned());
         }
         let mut pending = VecDeque::new();
         match std::mem::replace(&mut run.stdin, Stdin::Empty) {

@@ -27,6 +27,7 @@ fn info(id: SessionId, name: Option<&str>) -> SessionInfo {
         unresponsive: false,
         runtime: None,
         damage: None,
+        startup_output: None,
         confinement: Default::default(),
     }
 }

@@ -78,6 +78,7 @@ pub fn info(id: SessionId) -> SessionInfo {
         unresponsive: false,
         runtime: None,
         damage: None,
+        startup_output: None,
         confinement: Default::default(),
     }
 }
@@ -93,8 +94,7 @@ pub fn outcome(stdout_bytes: u64, stderr_bytes: u64) -> Box<Outcome> {
         stdout_bytes,
         stderr_bytes,
         working_dir: "/".into(),
-        limit: None,
-        notes: Vec::new(),
+        ..Outcome::default()
     })
 }
 
@@ -166,6 +166,7 @@ impl EventSink for Recorder {
     async fn send(&mut self, event: Event<'_>) -> Result<(), Gone> {
         self.0.push(match event {
             Event::Started { exec_id, .. } => format!("started {exec_id}"),
+            Event::Queued { exec_id } => format!("queued {exec_id}"),
             Event::Text { stream, offset, text } => format!("{} {offset} {text}", stream.name()),
             Event::Bytes { stream, offset, bytes } => format!("{} {offset} {bytes:?}", stream.name()),
             Event::Gap { stream, from, to } => format!("gap {} {from} {to}", stream.name()),

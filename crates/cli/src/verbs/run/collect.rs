@@ -42,7 +42,7 @@ impl Sink for Collected {
                 gap(stream, from, to);
                 self.streams[stream.index()].skip(to);
             }
-            Event::Started { .. } | Event::Waiting { .. } => {}
+            Event::Started { .. } | Event::Queued { .. } | Event::Waiting { .. } => {}
         }
         Ok(())
     }

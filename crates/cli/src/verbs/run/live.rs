@@ -31,7 +31,7 @@ impl Through {
 impl Sink for Through {
     async fn take(&mut self, event: Event) -> Result<()> {
         match event {
-            Event::Started { .. } => {}
+            Event::Started { .. } | Event::Queued { .. } => {}
             Event::Output { stream, bytes, .. } => self.0.write(stream, &bytes).await?,
             Event::Gap { stream, from, to } => gap(stream, from, to),
             Event::Waiting { prompt, .. } => {
@@ -85,7 +85,7 @@ async fn pump(
         match stream.next().await? {
             Step::Done(reply) => return Ok(reply),
             Step::Event(event) => {
-                if let Event::Started { exec_id, .. } = event {
+                if let Event::Started { exec_id, .. } | Event::Queued { exec_id } = event {
                     known.send_replace(Some(exec_id));
                 }
                 sink.take(event).await?;

@@ -353,8 +353,7 @@ mod tests {
             stdout_bytes: 0,
             stderr_bytes: 0,
             working_dir: "/".into(),
-            limit: None,
-            notes: Vec::new(),
+            ..Outcome::default()
         }
     }
 

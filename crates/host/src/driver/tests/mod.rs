@@ -24,7 +24,7 @@ fn at(milliseconds: u64) -> Instant {
 }
 
 fn driver(stage: Stage) -> Driver {
-    let traits = Traits { reads_startup_files: false, may_run_nothing: true };
+    let traits = Traits { may_run_nothing: true };
     Driver { stage, traits, ending: false, restart: false, repeats: 0 }
 }
 
@@ -72,11 +72,16 @@ fn stages() -> Vec<(&'static str, Stage)> {
     let asking = |stop| Stage::Asking { exec: EXEC, deadline, exec_deadline: None, stop };
     let settling =
         |purpose, uncovered, stray_check| Stage::Settling { purpose, uncovered, deadline, stray_check };
-    let starting = |restore| Stage::Starting { restore, deadline, prompt_due: Some(at(300)) };
+    let starting = |restore| Stage::Starting {
+        startup_files: restore == Restore::Scripts(VecDeque::new()),
+        restore,
+        deadline,
+        prompt_due: Some(at(300)),
+    };
     vec![
         ("Dead", Stage::Dead),
         ("Replacing", Stage::Replacing),
-        ("Starting, nothing to restore", starting(scripts(&[]))),
+        ("Starting with start-up files, nothing to restore", starting(scripts(&[]))),
         ("Starting, a state to compare with", starting(Restore::Compare)),
         ("Starting, a script to read", starting(scripts(&["a=1"]))),
         ("Idle", Stage::Idle),
@@ -185,8 +190,9 @@ fn events() -> Vec<(&'static str, u64, Event)> {
         ("Stragglers alive", 10, Event::Stragglers { alive: true }),
         ("Stragglers gone", 10, Event::Stragglers { alive: false }),
         ("ShellEnded", 10, Event::ShellEnded(Exit::Code(4))),
-        ("Spawned", 10, Event::Spawned { restore: false }),
-        ("Spawned, a state to restore", 10, Event::Spawned { restore: true }),
+        ("Spawned", 10, Event::Spawned(Fresh { restore: false, startup_files: false })),
+        ("Spawned, start-up files", 10, Event::Spawned(Fresh { restore: false, startup_files: true })),
+        ("Spawned, a state to restore", 10, Event::Spawned(Fresh { restore: true, startup_files: false })),
         ("SpawnFailed", 10, Event::SpawnFailed),
         ("Restart", 10, Event::Restart),
         ("EndSession", 10, Event::EndSession),

@@ -50,8 +50,10 @@ fn shown(stage: &Stage) -> String {
     };
     match stage {
         Stage::Dead | Stage::Replacing | Stage::Idle => stage_name(stage).to_owned(),
-        Stage::Starting { restore, deadline, prompt_due } => {
-            format!("Starting {restore:?}, until {}, prompt due {}", time(deadline), maybe(prompt_due))
+        Stage::Starting { restore, deadline, prompt_due, startup_files } => {
+            let files = if *startup_files { ", start-up files" } else { "" };
+            let due = maybe(prompt_due);
+            format!("Starting {restore:?}, until {}, prompt due {due}{files}", time(deadline))
         }
         Stage::Running { exec, deadline, prompt_due, stop: stopped } => format!(
             "Running {exec}, until {}, prompt due {}{}",

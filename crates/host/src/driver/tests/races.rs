@@ -118,7 +118,10 @@ fn the_shell_may_die_in_any_stage() {
         assert!(matches!(effects.last(), Some(Effect::Note(_))), "{label}");
         // The next command gets a new shell with the restored state.
         assert_eq!(tell(&mut driver, Event::Next(next(8)), 20), [Effect::SpawnShell], "{label}");
-        assert!(tell(&mut driver, Event::Spawned { restore: true }, 20).is_empty(), "{label}");
+        assert!(
+            tell(&mut driver, Event::Spawned(Fresh { restore: true, startup_files: false }), 20).is_empty(),
+            "{label}"
+        );
         let effects = tell(&mut driver, Event::Prompt(Prompt::default()), 30);
         let baseline =
             AskState { exec: None, purpose: Purpose::Baseline, status: Some(0), prompt_back: false };
@@ -180,7 +183,10 @@ fn a_restart_while_settling_waits_for_the_state() {
     assert_eq!(tell(&mut driver, Event::Prompt(Prompt::default()), 7).len(), 1);
     let effects = tell(&mut driver, Event::StateRead(StateRead::Known), 7);
     assert_eq!(effects, [Effect::KillShell, Effect::Note(Note::Restarted), Effect::SpawnShell]);
-    assert_eq!(tell(&mut driver, Event::Spawned { restore: true }, 8), [Effect::AnswerRestart]);
+    assert_eq!(
+        tell(&mut driver, Event::Spawned(Fresh { restore: true, startup_files: false }), 8),
+        [Effect::AnswerRestart]
+    );
     assert_eq!(stage_name(&driver.stage), "Starting");
 }
 
@@ -254,9 +260,28 @@ fn a_large_state_gets_more_time() {
 
 #[test]
 fn start_up_files_are_waited_for_by_the_prompt_first() {
-    let traits = Traits { reads_startup_files: true, may_run_nothing: false };
-    let mut driver = Driver::new(traits, false, start());
+    let fresh = Fresh { restore: false, startup_files: true };
+    let mut driver = Driver::new(Traits { may_run_nothing: false }, fresh, start());
     assert!(driver.listens_for_prompt() && !driver.watches_control());
     tell(&mut driver, Event::Time, 300);
     assert!(driver.listens_for_prompt() && driver.watches_control());
+}
+
+#[test]
+fn start_up_files_have_a_deadline_of_their_own() {
+    let begin = || {
+        let fresh = Fresh { restore: true, startup_files: true };
+        Driver::new(Traits { may_run_nothing: false }, fresh, start())
+    };
+    let mut driver = begin();
+    assert!(tell(&mut driver, Event::Time, 29_999).is_empty());
+    let failed = Effect::StartupFailed(StartupFailure::Timeout);
+    assert_eq!(tell(&mut driver, Event::Time, 30_000), [Effect::KillShell, failed]);
+    let mut driver = begin();
+    let failed = Effect::StartupFailed(StartupFailure::Ended(Exit::Code(3)));
+    assert_eq!(tell(&mut driver, Event::ShellEnded(Exit::Code(3)), 9), [failed]);
+    // Once it has prompted, the engine's own lines count.
+    let mut driver = begin();
+    tell(&mut driver, Event::Prompt(prompt(0)), 20_000);
+    assert_eq!(tell(&mut driver, Event::Time, 25_000)[1], Effect::Note(Note::NoAnswer));
 }

@@ -24,7 +24,9 @@ pub(super) struct Relay<'a, S> {
     encoding: Encoding,
     texts: [TextStream; 2],
     /// The command's number, once the host has said it.
-    started: Option<u64>,
+    number: Option<u64>,
+    /// That it runs was told.
+    started: bool,
     begun: Instant,
     soft: Option<SoftTimeout>,
     /// How far each stream was sent.
@@ -44,7 +46,8 @@ impl<'a, S: EventSink> Relay<'a, S> {
             events,
             encoding,
             texts: Default::default(),
-            started: None,
+            number: None,
+            started: false,
             begun: Instant::now(),
             soft: None,
             sent: [0, 0],
@@ -61,7 +64,7 @@ impl<'a, S: EventSink> Relay<'a, S> {
     /// the host is told that nobody listens, and the command goes on.
     pub(super) async fn run(mut self, mut flow: Flow, caller: &Caller) -> Result<StreamReply, Fault> {
         loop {
-            let (soft, exec, working_dir) = match (&self.soft, self.started) {
+            let (soft, exec, working_dir) = match (&self.soft, self.number) {
                 (Some(soft), Some(exec)) => (Some(soft.at), exec, soft.working_dir.clone()),
                 _ => (None, 0, String::new()),
             };
@@ -137,8 +140,7 @@ impl<'a, S: EventSink> Relay<'a, S> {
             stdout_bytes: self.sent[0],
             stderr_bytes: self.sent[1],
             working_dir,
-            limit: None,
-            notes: Vec::new(),
+            ..Outcome::default()
         };
         StreamReply { still_running: true, ..self.reply(exec, outcome, [0, 0]) }
     }
@@ -149,10 +151,14 @@ impl<'a, S: EventSink> Relay<'a, S> {
 
     async fn message(&mut self, message: FromHost) -> Result<Result<Option<StreamReply>, Gone>, Fault> {
         let told = match message {
-            FromHost::Started { exec, pid, .. } => {
+            FromHost::Started { exec, pid, queued, .. } => {
                 let exec_id = self.exec_id(exec);
-                self.started = Some(exec);
-                self.events.send(Event::Started { exec_id, pid }).await
+                self.number = Some(exec);
+                match queued {
+                    true => self.events.send(Event::Queued { exec_id }).await,
+                    false if std::mem::replace(&mut self.started, true) => Ok(()),
+                    false => self.events.send(Event::Started { exec_id, pid }).await,
+                }
             }
             FromHost::Gap { stream, from, to, .. } => self.gap(stream, from, to).await,
             FromHost::Waiting { exec, prompt, .. } => {

@@ -103,7 +103,6 @@ fn so_far(session: &Session, begun: Instant, totals: [u64; 2]) -> Outcome {
         stdout_bytes: totals[0],
         stderr_bytes: totals[1],
         working_dir: session.last_info().working_dir,
-        limit: None,
-        notes: Vec::new(),
+        ..Outcome::default()
     }
 }

@@ -37,6 +37,7 @@ pub(super) fn of(
         background: params.background.unwrap_or(mode == Mode::Detached),
         tty: params.tty.unwrap_or(session.tty),
         merge_stderr: params.merge_stderr.unwrap_or(false),
+        replace_env: params.replace_env.unwrap_or(false),
         command,
         run_id: params.run_id,
     })

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use trl_confine::hosts::Hosts;
 use trl_protocol::ids::is_session_name;
@@ -22,6 +23,9 @@ use crate::runtime_choice::{Choice, choose};
 use crate::session::Session;
 use crate::{Config, environment, kept_state, root_shell, seconds};
 
+/// How long the reply waits for the shell's start-up files before it says `creating`.
+const STARTUP_PATIENCE: Duration = Duration::from_secs(2);
+
 /// How long the output of a command in a temporary session stays readable after its end.
 const TEMPORARY_IDLE_S: f64 = 300.0;
 
@@ -38,6 +42,7 @@ pub(crate) async fn perform(
     let making = tokio::spawn(make(Arc::clone(runtime), plan, reservation));
     let made = making.await.unwrap_or_else(|error| Err(Fault::internal(format!("session.create: {error}"))));
     let session = made?;
+    session.await_start(STARTUP_PATIENCE).await?;
     if caller.is_gone() {
         tracing::info!(session = %session.id, "the client disconnected before it got the session: it is ended");
         destroy::end(&session, true).await?;
@@ -80,6 +85,7 @@ struct Plan {
     idle_timeout_s: f64,
     tty: bool,
     rc: bool,
+    replace_env: bool,
     limits: SessionLimits,
     isolation: Option<Isolation>,
     mounts: Vec<String>,
@@ -141,6 +147,7 @@ impl Plan {
             )?,
             tty: params.tty.unwrap_or(false),
             rc: params.rc.unwrap_or(false),
+            replace_env: params.replace_env.unwrap_or(false),
             limits: SessionLimits { journal_bytes, ..limits },
             isolation,
             keep_state,
@@ -164,8 +171,11 @@ impl Plan {
                 (unknown, String::new(), BTreeMap::new(), Some(self.wanted))
             }
         };
-        let env =
-            environment::of_session(base, &runtime.config, &self.env, self.tty, id, self.name.as_deref());
+        let mut env = match self.replace_env {
+            true => self.env.clone(),
+            false => environment::of_session(base, &self.env, self.tty),
+        };
+        environment::identify(&mut env, &runtime.config, id, self.name.as_deref());
         SessionSpec {
             session_id: id,
             name: self.name,
@@ -228,6 +238,7 @@ impl Plan {
             unresponsive: false,
             runtime: Some(self.backend.name().to_owned()),
             damage: None,
+            startup_output: None,
             confinement: Default::default(),
         }
     }

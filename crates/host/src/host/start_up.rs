@@ -1,0 +1,67 @@
+//! From the shell's start to its first prompt, while the user's start-up files are read.
+
+use rustix::process::Signal;
+use trl_protocol::fault::{Code, Fault};
+use trl_protocol::wire::FromHost;
+
+use super::Host;
+use crate::commands::Requester;
+use crate::driver::StartupFailure;
+use crate::startup;
+
+impl Host {
+    /// Whether the session's first shell still reads its start-up files.
+    pub(super) fn is_starting(&self) -> bool {
+        self.spec.rc && !self.startup.is_over()
+    }
+
+    /// The shell is ready for its first command.
+    pub(super) fn end_startup(&mut self) {
+        // What was written before the prompt is not for the first command.
+        self.drain_terminal();
+        for Requester { link, req } in self.startup.end() {
+            let session = Box::new(self.info());
+            self.subscribers.send(link, &FromHost::Session { req, session });
+        }
+    }
+
+    pub(super) fn on_await_ready(&mut self, who: Requester) -> Option<FromHost> {
+        if self.is_starting() {
+            self.startup.wait(who);
+            return None;
+        }
+        Some(FromHost::Session { req: who.req, session: Box::new(self.info()) })
+    }
+
+    /// The shell is gone before it was ready. A session that never was is ended; one that has a
+    /// state to restore gets a shell without start-up files.
+    pub(super) fn on_startup_failed(&mut self, failure: StartupFailure) {
+        let why = startup::explain(failure);
+        if self.startup.is_over() || self.state.known().is_some() {
+            self.startup.skip_files();
+            return self.state.set_note(format!("{why}; this time they were not read"));
+        }
+        let details = serde_json::json!({
+            "session_id": self.spec.session_id,
+            "state": "terminated",
+            "startup_output": self.startup.output(),
+        });
+        let fault = |end: &str| {
+            let message = format!("{why}. The session has ended{end}");
+            Fault::new(Code::SessionTerminated, message).with_details(details.clone())
+        };
+        for number in self.commands.take_queue() {
+            self.refuse(number, fault(", and the command did not run"));
+        }
+        for who in self.startup.end() {
+            self.subscribers.refuse(who, fault(""));
+        }
+        self.wind_down(None, true, &why);
+    }
+
+    /// As Ctrl-C does at a keyboard: the shell leaves its start-up files and becomes ready.
+    pub(super) fn interrupt_startup(&mut self, signal: Option<Signal>) {
+        self.signal_command(None, signal.unwrap_or(Signal::INT));
+        self.interrupt_shell();
+    }
+}

@@ -1,0 +1,96 @@
+//! The time before a shell is ready for its first command. The user's start-up files run then: they
+//! may write, take long, hang or end the shell. None of that is part of any command.
+
+use crate::commands::Requester;
+use crate::driver::StartupFailure;
+
+/// As much of what start-up files write is kept: the last of it.
+const KEPT: usize = 64 * 1024;
+
+#[derive(Debug, Default)]
+pub(crate) struct Startup {
+    is_over: bool,
+    /// Of the first shell.
+    output: Vec<u8>,
+    /// Start-up files did not let a later shell become ready: from then on they are not read.
+    skip_files: bool,
+    waiting: Vec<Requester>,
+}
+
+impl Startup {
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// The shell is ready. Gives those who waited for that.
+    pub(crate) fn end(&mut self) -> Vec<Requester> {
+        self.is_over = true;
+        std::mem::take(&mut self.waiting)
+    }
+
+    pub(crate) fn wait(&mut self, who: Requester) {
+        self.waiting.push(who);
+    }
+
+    pub(crate) fn skip_files(&mut self) {
+        self.skip_files = true;
+    }
+
+    pub(crate) fn skips_files(&self) -> bool {
+        self.skip_files
+    }
+
+    /// Keeps what the shell or its start-up files have written to the terminal.
+    pub(crate) fn keep(&mut self, bytes: &[u8]) {
+        if self.is_over {
+            return;
+        }
+        self.output.extend_from_slice(bytes);
+        let excess = self.output.len().saturating_sub(KEPT);
+        self.output.drain(..excess);
+    }
+
+    /// Keeps what came on the status channel. Its last line is the user's prompt.
+    pub(crate) fn keep_noise(&mut self, noise: &str) {
+        let lines = noise.rfind('\n').map_or("", |end| &noise[..=end]);
+        self.keep(&crate::shell::text::bytes(lines));
+    }
+
+    /// What start-up files have written; None if that is nothing.
+    pub(crate) fn output(&self) -> Option<String> {
+        (!self.output.is_empty()).then(|| String::from_utf8_lossy(&self.output).into_owned())
+    }
+}
+
+/// What a client is told about a session that could not begin.
+pub(crate) fn explain(failure: StartupFailure) -> String {
+    let what = match failure {
+        StartupFailure::Timeout => {
+            let most = crate::driver::STARTUP_TIMEOUT.as_secs();
+            format!("the shell's start-up files did not finish within {most} s")
+        }
+        StartupFailure::Ended(exit) => format!("the shell ended while it read its start-up files ({exit})"),
+    };
+    format!("{what}; repair them, or create the session without rc")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_start_up_files_write_is_kept_without_the_prompt_and_bounded() {
+        let mut startup = Startup::default();
+        assert_eq!(startup.output(), None);
+        startup.keep(b"welcome\r\n");
+        startup.keep_noise("a: not found\nuser@host$ ");
+        assert_eq!(startup.output().unwrap(), "welcome\r\na: not found\n");
+        startup.keep(&vec![b'x'; KEPT]);
+        startup.keep(b"end");
+        let kept = startup.output().unwrap();
+        assert!(kept.len() == KEPT && kept.ends_with("xend"));
+        startup.end();
+        startup.keep(b"of a command");
+        assert_eq!(startup.output().unwrap(), kept);
+    }
+}
