@@ -297,6 +297,9 @@ export interface DeadLetter {
 
 export type Devices = "minimal";
 
+/** What a session's files survive. */
+export type Durability = "process" | "power";
+
 export type Encoding = "base64" | "utf8";
 
 export interface Enforced {
@@ -321,6 +324,10 @@ export interface ExecAttachReply {
   /** The limit of the session that it ran into. */
   readonly limit?: HitLimit | null;
   readonly notes?: readonly string[];
+  /** The session's shell ended with this command (`exit`, `exec`, a signal). */
+  readonly shell_ended?: boolean;
+  /** This command ran in a new shell with the restored state, or ending it cost the shell. */
+  readonly shell_replaced?: boolean;
   /** The signal that ended the command or its shell, where one is known. */
   readonly signal?: string | null;
   readonly stderr_bytes: number;
@@ -331,6 +338,8 @@ export interface ExecAttachReply {
   readonly stdout_truncated: boolean;
   /** `soft_timeout_s` passed: this is the result so far, and the command continues. */
   readonly still_running?: boolean;
+  /** The shell could not parse the command. */
+  readonly syntax_error?: boolean;
   readonly timed_out: boolean;
   readonly working_dir: string;
 }
@@ -366,6 +375,8 @@ export interface ExecInfo {
   /** Process that runs it: the shell's for a foreground command. */
   readonly pid?: number | null;
   readonly session_id: SessionId;
+  readonly shell_ended?: boolean;
+  readonly shell_replaced?: boolean;
   readonly signal?: string | null;
   readonly started_at?: string | null;
   readonly state: ExecState;
@@ -377,6 +388,7 @@ export interface ExecInfo {
   /** Bytes that the journal no longer holds. */
   readonly stdout_dropped_bytes: number;
   readonly stdout_truncated?: boolean;
+  readonly syntax_error?: boolean;
   readonly timed_out?: boolean;
   readonly tty: boolean;
   /** True when the command reads from its terminal and nobody has answered, with the prompt. */
@@ -418,6 +430,10 @@ export interface ExecRunReply {
   /** The limit of the session that it ran into. */
   readonly limit?: HitLimit | null;
   readonly notes?: readonly string[];
+  /** The session's shell ended with this command (`exit`, `exec`, a signal). */
+  readonly shell_ended?: boolean;
+  /** This command ran in a new shell with the restored state, or ending it cost the shell. */
+  readonly shell_replaced?: boolean;
   /** The signal that ended the command or its shell, where one is known. */
   readonly signal?: string | null;
   readonly stderr: string;
@@ -430,6 +446,8 @@ export interface ExecRunReply {
   readonly stdout_truncated: boolean;
   /** `soft_timeout_s` passed: this is the result so far, and the command continues. */
   readonly still_running?: boolean;
+  /** The shell could not parse the command. */
+  readonly syntax_error?: boolean;
   readonly timed_out: boolean;
   readonly working_dir: string;
 }
@@ -473,6 +491,10 @@ export interface ExecStreamReply {
   /** The limit of the session that it ran into. */
   readonly limit?: HitLimit | null;
   readonly notes?: readonly string[];
+  /** The session's shell ended with this command (`exit`, `exec`, a signal). */
+  readonly shell_ended?: boolean;
+  /** This command ran in a new shell with the restored state, or ending it cost the shell. */
+  readonly shell_replaced?: boolean;
   /** The signal that ended the command or its shell, where one is known. */
   readonly signal?: string | null;
   readonly stderr_bytes: number;
@@ -483,6 +505,8 @@ export interface ExecStreamReply {
   readonly stdout_truncated: boolean;
   /** `soft_timeout_s` passed: this is the result so far, and the command continues. */
   readonly still_running?: boolean;
+  /** The shell could not parse the command. */
+  readonly syntax_error?: boolean;
   readonly timed_out: boolean;
   readonly working_dir: string;
 }
@@ -504,6 +528,8 @@ export interface ExecWaitReply {
   /** Process that runs it: the shell's for a foreground command. */
   readonly pid?: number | null;
   readonly session_id: SessionId;
+  readonly shell_ended?: boolean;
+  readonly shell_replaced?: boolean;
   readonly signal?: string | null;
   readonly started_at?: string | null;
   readonly state: ExecState;
@@ -515,6 +541,7 @@ export interface ExecWaitReply {
   /** Bytes that the journal no longer holds. */
   readonly stdout_dropped_bytes: number;
   readonly stdout_truncated?: boolean;
+  readonly syntax_error?: boolean;
   readonly timed_out?: boolean;
   readonly tty: boolean;
   /** True when the command reads from its terminal and nobody has answered, with the prompt. */
@@ -865,6 +892,10 @@ export interface PresenceRow {
 
 export type Profile = "none" | "workspace" | "strict";
 
+export interface QueuedEvent {
+  readonly exec_id: ExecId;
+}
+
 export type Released = "taken_over" | "left";
 
 export interface RuntimeFound {
@@ -986,6 +1017,8 @@ export interface SessionInfo {
   readonly runtime?: string | null;
   readonly session_id: SessionId;
   readonly shell: string;
+  /** What the shell's start-up files (`rc`) have written, the last 64 KiB of it. */
+  readonly startup_output?: string | null;
   readonly state: SessionState;
   readonly stderr_bytes: number;
   /** All that its commands have printed since its host began, kept or not. */
@@ -1381,8 +1414,10 @@ export interface ExecRunParams {
   readonly env?: Readonly<Record<string, string>> | null;
   /** How much of each stream the reply holds: head and tail. */
   readonly max_output_bytes?: number | null;
-  /** With `tty`: stderr goes to the terminal too, in order with stdout. */
+  /** stdout and stderr are one stream, in the order in which they were written. */
   readonly merge_stderr?: boolean | null;
+  /** `env` is the whole environment of the programs that this command starts. */
+  readonly replace_env?: boolean | null;
   /** A command that is sent again under the same id runs once: the repetition hears what the first did. */
   readonly run_id?: string | null;
   /** A session's id or name. Default: a temporary session for this command alone. */
@@ -1430,8 +1465,10 @@ export interface ExecStartParams {
   readonly env?: Readonly<Record<string, string>> | null;
   /** How much of each stream the reply holds: head and tail. */
   readonly max_output_bytes?: number | null;
-  /** With `tty`: stderr goes to the terminal too, in order with stdout. */
+  /** stdout and stderr are one stream, in the order in which they were written. */
   readonly merge_stderr?: boolean | null;
+  /** `env` is the whole environment of the programs that this command starts. */
+  readonly replace_env?: boolean | null;
   /** A command that is sent again under the same id runs once: the repetition hears what the first did. */
   readonly run_id?: string | null;
   /** A session's id or name. Default: a temporary session for this command alone. */
@@ -1472,8 +1509,10 @@ export interface ExecStreamParams {
   readonly env?: Readonly<Record<string, string>> | null;
   /** How much of each stream the reply holds: head and tail. */
   readonly max_output_bytes?: number | null;
-  /** With `tty`: stderr goes to the terminal too, in order with stdout. */
+  /** stdout and stderr are one stream, in the order in which they were written. */
   readonly merge_stderr?: boolean | null;
+  /** `env` is the whole environment of the programs that this command starts. */
+  readonly replace_env?: boolean | null;
   /** A command that is sent again under the same id runs once: the repetition hears what the first did. */
   readonly run_id?: string | null;
   /** A session's id or name. Default: a temporary session for this command alone. */
@@ -1782,6 +1821,11 @@ export interface SessionBindParams {
 }
 
 export interface SessionCreateParams {
+  /**
+   * What results and the session's state survive once they were told: `process` (the default), the end
+   * of any process; `power`, also a power cut.
+   */
+  readonly durability?: Durability | null;
   /** Added to the daemon's environment. */
   readonly env?: Readonly<Record<string, string>> | null;
   /** End the session after this many seconds without a command; 0 is never. */
@@ -1798,6 +1842,11 @@ export interface SessionCreateParams {
   readonly name?: string | null;
   /** Read the user's start-up files (`.bashrc`, `.zshrc`). Default: no. */
   readonly rc?: boolean | null;
+  /**
+   * `env` is the whole environment, without the daemon's; the session's own `TRL_…` variables are
+   * added.
+   */
+  readonly replace_env?: boolean | null;
   /** Begin with the state that is kept under this name, if there is one of the same shell. */
   readonly restore_state?: string | null;
   /**

@@ -14,9 +14,10 @@
 mod measured;
 
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use trl_testkit::{Daemon, process};
 
 use measured::bare::{BareBash, pipeline, spawn_and_wait};
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
     with_daemon(|daemon| latencies(options, daemon, &mut table));
     with_daemon(|daemon| isolation(options, daemon, &mut table));
     with_daemon(|daemon| throughput(options, daemon, &mut table));
+    with_daemon(|daemon| measured::idle::idle(options, daemon, &mut table));
     if options.json {
         println!("{:#}", table.to_json());
     } else {
@@ -78,7 +80,7 @@ fn main() -> ExitCode {
 
 fn with_daemon<T>(measure: impl FnOnce(&Daemon) -> T) -> T {
     let binary = Path::new(env!("CARGO_BIN_EXE_trl"));
-    measure(&Daemon::builder(binary).env("TRL_MAX_SESSIONS", "80").start())
+    measure(&Daemon::builder(binary).env("TRL_MAX_SESSIONS", "600").start())
 }
 
 /// The latencies of single commands and of new sessions.
@@ -118,6 +120,32 @@ fn latencies(options: Options, daemon: &Daemon, table: &mut Table) {
     let (ours, floor) =
         in_turns(rounds, 20, Session::create(wire()).timed_first_byte("echo x"), || bare.timed("echo x"));
     table.push(Row::latency("first byte of a stream", &ours).beside("living bare bash", &floor));
+
+    let durable = Session::create_with(wire(), &json!({"durability": "power"}));
+    let (ours, floor) = in_turns(rounds, 5, durable.timed_run(":"), Session::create(wire()).timed_run(":"));
+    table.push(Row::latency("no-op `:`, durability `power`", &ours).beside("durability `process`", &floor));
+
+    let mut run = daemon.client();
+    run.args(["run", ":"]).stdout(Stdio::null());
+    let (ours, floor) = in_turns(
+        rounds,
+        5,
+        || {
+            let start = Instant::now();
+            assert!(run.status().expect("trl runs").success());
+            start.elapsed()
+        },
+        || {
+            let start = Instant::now();
+            spawn_and_wait(&["-c", ":"]);
+            start.elapsed()
+        },
+    );
+    table.push(
+        Row::latency("`trl run :` as a process", &ours)
+            .beside("`bash -c :`", &floor)
+            .within(Bound::AtMost(2.0)),
+    );
 
     let mut command = daemon.client();
     command.arg("mcp");

@@ -62,8 +62,8 @@ impl Startup {
     }
 }
 
-/// What a client is told about a session that could not begin.
-pub(crate) fn explain(failure: StartupFailure) -> String {
+/// What a client is told about a shell that did not become ready. `output`: what was written until then.
+pub(crate) fn explain(failure: StartupFailure, output: Option<&str>) -> String {
     let what = match failure {
         StartupFailure::Timeout => {
             let most = crate::driver::STARTUP_TIMEOUT.as_secs();
@@ -71,7 +71,10 @@ pub(crate) fn explain(failure: StartupFailure) -> String {
         }
         StartupFailure::Ended(exit) => format!("the shell ended while it read its start-up files ({exit})"),
     };
-    format!("{what}; repair them, or create the session without rc")
+    let last = output.and_then(|output| output.trim_end().lines().next_back()).unwrap_or_default();
+    let wrote: String = last.chars().filter(|c| !c.is_control()).take(200).collect();
+    let wrote = if wrote.is_empty() { wrote } else { format!(", the last that they wrote is {wrote:?}") };
+    format!("{what}{wrote}; repair them, or create the session without rc")
 }
 
 #[cfg(test)]
@@ -89,6 +92,8 @@ mod tests {
         startup.keep(b"end");
         let kept = startup.output().unwrap();
         assert!(kept.len() == KEPT && kept.ends_with("xend"));
+        let why = explain(StartupFailure::Timeout, Some("a\nb\x1b\r\n"));
+        assert!(why.contains("30 s, the last that they wrote is \"b\"; repair"), "{why}");
         startup.end();
         startup.keep(b"of a command");
         assert_eq!(startup.output().unwrap(), kept);

@@ -61,6 +61,10 @@ pub struct Journal {
     caps: Caps,
     /// Bytes that may still be kept in memory while the disk takes none.
     spare: usize,
+    /// The ends of commands are to survive a power cut.
+    durable: bool,
+    /// Something was told since the last sync; output alone is nothing that anyone relies on yet.
+    told: bool,
 }
 
 /// The journal's knowledge of one command.
@@ -101,7 +105,27 @@ enum Kept {
 impl Journal {
     pub fn open(dir: &Path, caps: Caps) -> io::Result<Journal> {
         trl_sys::private::create_dir(dir)?;
-        Ok(Journal { dir: dir.to_owned(), log: Log::open(dir)?, caps, spare: SPARE_BYTES })
+        Ok(Journal {
+            dir: dir.to_owned(),
+            log: Log::open(dir)?,
+            caps,
+            spare: SPARE_BYTES,
+            durable: false,
+            told: false,
+        })
+    }
+
+    /// From here on [`Journal::sync`] makes what was told survive a power cut.
+    pub fn survive_power_cuts(&mut self) {
+        self.durable = true;
+    }
+
+    /// Brings everything that was told since the last time to the disk, in one go for all commands. To be
+    /// called before an end is told to anyone.
+    pub fn sync(&mut self) {
+        if self.durable && std::mem::take(&mut self.told) {
+            self.log.sync();
+        }
     }
 
     pub fn begin(&mut self, number: u64, start: &Start) -> ExecJournal {
@@ -116,12 +140,17 @@ impl Journal {
     }
 
     pub fn end(&mut self, exec: &mut ExecJournal, end: &End) {
+        if self.durable {
+            // First the bytes, then that they are all.
+            exec.tracks.iter().filter_map(|track| track.spill.as_ref()).for_each(Spill::sync);
+        }
         self.tell(exec, Kind::End, end);
         exec.ended = true;
     }
 
     fn tell(&mut self, exec: &mut ExecJournal, kind: Kind, what: &impl Serialize) {
         let body = serde_json::to_vec(what).unwrap_or_default();
+        self.told = true;
         if let Ok(place) = self.log.append(kind, exec.number, None, 0, &body) {
             self.hold(exec, place.segment);
         }

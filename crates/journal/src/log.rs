@@ -2,7 +2,7 @@
 //!
 //! A segment goes when the last command that has a record in it is forgotten.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -28,6 +28,10 @@ pub(crate) struct Log {
     segments: BTreeMap<u64, Segment>,
     current: u64,
     scratch: Vec<u8>,
+    /// Segments that have records which may not be on the disk yet.
+    unsynced: BTreeSet<u64>,
+    /// Files were made since the directory was synced.
+    new_files: bool,
 }
 
 #[derive(Debug)]
@@ -39,7 +43,14 @@ struct Segment {
 
 impl Log {
     pub(crate) fn open(dir: &Path) -> io::Result<Log> {
-        let mut log = Log { dir: dir.to_owned(), segments: BTreeMap::new(), current: 0, scratch: Vec::new() };
+        let mut log = Log {
+            dir: dir.to_owned(),
+            segments: BTreeMap::new(),
+            current: 0,
+            scratch: Vec::new(),
+            unsynced: BTreeSet::new(),
+            new_files: false,
+        };
         log.next_segment()?;
         Ok(log)
     }
@@ -47,7 +58,14 @@ impl Log {
     /// The segments that an earlier process left, each record told to `tell` in the order it was
     /// written. What cannot be read is passed over. Nothing is changed on disk.
     pub(crate) fn reopen(dir: &Path, mut tell: impl FnMut(&Record<'_>, LogPosition)) -> io::Result<Log> {
-        let mut log = Log { dir: dir.to_owned(), segments: BTreeMap::new(), current: 0, scratch: Vec::new() };
+        let mut log = Log {
+            dir: dir.to_owned(),
+            segments: BTreeMap::new(),
+            current: 0,
+            scratch: Vec::new(),
+            unsynced: BTreeSet::new(),
+            new_files: false,
+        };
         for number in segments_in(dir)? {
             let Ok(file) = File::open(log.path(number)) else { continue };
             let len = file.metadata()?.len().min(LONGEST_SEGMENT);
@@ -91,6 +109,7 @@ impl Log {
             .mode(0o600)
             .open(self.path(next))?;
         self.segments.insert(next, Segment { file, len: 0, holders: 0 });
+        self.new_files = true;
         let previous = std::mem::replace(&mut self.current, next);
         self.drop_if_unheld(previous);
         Ok(())
@@ -127,7 +146,25 @@ impl Log {
         }
         let place = LogPosition { segment: current, position: segment.len + HEADER as u64 };
         segment.len += record.len() as u64;
+        self.unsynced.insert(current);
         Ok(place)
+    }
+
+    /// Brings all records to the disk; a disk that refuses is no worse than one without this.
+    pub(crate) fn sync(&mut self) {
+        for segment in std::mem::take(&mut self.unsynced) {
+            if let Some(segment) = self.segments.get(&segment) {
+                segment.file.sync_data().ok();
+            }
+        }
+        if std::mem::take(&mut self.new_files) {
+            sync_dir(&self.dir);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_synced(&self) -> bool {
+        self.unsynced.is_empty() && !self.new_files
     }
 
     pub(crate) fn read(&self, place: LogPosition, skip: u64, out: &mut [u8]) -> usize {
@@ -155,9 +192,17 @@ impl Log {
         let unheld = self.segments.get(&segment).is_some_and(|s| s.holders == 0);
         if unheld && segment != self.current {
             self.segments.remove(&segment);
+            self.unsynced.remove(&segment);
             // Already gone is as good as removed.
             std::fs::remove_file(self.path(segment)).ok();
         }
+    }
+}
+
+/// Names of files are on the disk when their directory is.
+pub(crate) fn sync_dir(dir: &Path) {
+    if let Ok(dir) = File::open(dir) {
+        dir.sync_all().ok();
     }
 }
 

@@ -49,7 +49,14 @@ struct RecordedExec {
 pub fn read(dir: &Path) -> io::Result<(Journal, BTreeMap<u64, KeptExec>)> {
     let mut recorded: BTreeMap<u64, RecordedExec> = BTreeMap::new();
     let log = Log::reopen(dir, |record, place| recorded.entry(record.exec).or_default().take(record, place))?;
-    let mut journal = Journal { dir: dir.to_owned(), log, caps: Caps::of(0), spare: SPARE_BYTES };
+    let mut journal = Journal {
+        dir: dir.to_owned(),
+        log,
+        caps: Caps::of(0),
+        spare: SPARE_BYTES,
+        durable: false,
+        told: false,
+    };
     let mut kept = BTreeMap::new();
     for (number, recorded) in recorded {
         for segment in &recorded.segments {

@@ -61,18 +61,26 @@ impl<State> SessionFile<State> {
 
 impl<State: Serialize> SessionFile<State> {
     /// Replaces the file in `dir`; a reader sees the old one or the new one.
-    pub fn write(&self, dir: &Path) -> io::Result<()> {
+    /// `durable`: it is on the disk when this returns.
+    pub fn write(&self, dir: &Path, durable: bool) -> io::Result<()> {
         trl_sys::private::create_dir(dir)?;
-        self.write_as(&dir.join(NAME))
+        self.write_as(&dir.join(NAME), durable)
     }
 
     /// The same at another place.
-    pub fn write_as(&self, path: &Path) -> io::Result<()> {
+    pub fn write_as(&self, path: &Path, durable: bool) -> io::Result<()> {
         let fresh = path.with_extension("json.new");
         let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
         let text = serde_json::to_vec(self).map_err(io::Error::other)?;
         file.write_all(&text)?;
-        std::fs::rename(fresh, path)
+        if durable {
+            file.sync_data()?;
+        }
+        std::fs::rename(fresh, path)?;
+        if let (true, Some(dir)) = (durable, path.parent()) {
+            crate::log::sync_dir(dir);
+        }
+        Ok(())
     }
 }
 

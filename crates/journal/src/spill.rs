@@ -33,6 +33,11 @@ impl Spill {
         Ok(Spill { file, path, from, caps })
     }
 
+    /// What cannot be synced is told by later reads, as ever.
+    pub(crate) fn sync(&self) {
+        self.file.sync_data().ok();
+    }
+
     pub(crate) fn length(&self) -> u64 {
         self.file.metadata().map_or(0, |meta| meta.len())
     }

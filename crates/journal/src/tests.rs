@@ -327,3 +327,20 @@ fn a_piece_that_does_not_follow_is_not_ours() {
     drop(journal);
     assert_eq!(read_back_numbered(&dir).0, 200);
 }
+
+#[test]
+fn what_was_told_is_synced_once_for_all_and_only_if_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = journal(&dir, Caps { head: 4096, ring: 1 << 20 });
+    let mut first = journal.begin(1, &begun());
+    let mut second = journal.begin(2, &begun());
+    journal.end(&mut first, &end(0, 0));
+    journal.sync();
+    assert!(!journal.log.is_synced());
+    journal.survive_power_cuts();
+    append_numbered(&mut journal, &mut second, 200_000);
+    journal.end(&mut second, &end(200_000, 0));
+    assert!(!journal.log.is_synced());
+    journal.sync();
+    assert!(journal.log.is_synced());
+}

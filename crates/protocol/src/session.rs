@@ -58,6 +58,21 @@ pub struct CreateParams {
     /// `env` is the whole environment, without the daemon's; the session's own `TRL_…` variables are added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replace_env: Option<bool>,
+    /// What results and the session's state survive once they were told: `process` (the default), the end of
+    /// any process; `power`, also a power cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durability: Option<Durability>,
+}
+
+/// What a session's files survive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// The end of any process.
+    #[default]
+    Process,
+    /// A power cut, too.
+    Power,
 }
 
 /// Bounds of one session; what is missing takes the daemon's default.

@@ -19,7 +19,7 @@ use crate::file::{FileDone, FileOp};
 use crate::ids::SessionId;
 use crate::isolation::{Isolation, IsolationReport};
 pub use crate::session::Released;
-use crate::session::{SessionInfo, SessionLimits};
+use crate::session::{Durability, SessionInfo, SessionLimits};
 
 /// Raised when a host or daemon must know that the other can do something new.
 pub const HOST_PROTOCOL: u32 = 1;
@@ -74,6 +74,8 @@ pub struct SessionSpec {
     /// A file with the state to begin with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restore_state: Option<String>,
+    #[serde(default)]
+    pub durability: Durability,
     /// What the host finds out itself, since the daemon is elsewhere. `shell`, `shell_path`, `dialect` and
     /// `working_dir` are then to be filled in, and `env` to be added to the host's own environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]

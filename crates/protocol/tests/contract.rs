@@ -71,6 +71,7 @@ fn every_event_has_a_schema() {
     let exec_id = "e-00000001-1".parse().unwrap();
     let said = [
         Event::Started { exec_id, pid: Some(1) },
+        Event::Queued { exec_id },
         Event::Text { stream: Stdout, offset: 0, text: "" },
         Event::Bytes { stream: Stderr, offset: 0, bytes: b"" },
         Event::Gap { stream: Stdout, from: 0, to: 1 },

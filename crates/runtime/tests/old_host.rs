@@ -142,6 +142,7 @@ fn spec() -> SessionSpec {
         keep_state: None,
         restore_state: None,
         open_files: None,
+        durability: Default::default(),
         resolve: None,
         isolation: None,
         hidden_dirs: Vec::new(),
@@ -153,7 +154,7 @@ fn spec() -> SessionSpec {
 #[tokio::test]
 async fn a_host_of_a_later_version_is_refused_clearly_and_left_alone() {
     let home = Home::new();
-    SessionFile::new(spec(), info(ID), ()).write(&home.state_dir(ID)).unwrap();
+    SessionFile::new(spec(), info(ID), ()).write(&home.state_dir(ID), false).unwrap();
     let listener = UnixListener::bind(home.socket(ID)).unwrap();
     let (runtime, mut host) =
         tokio::join!(Runtime::start(home.config()), FakeHost::accept_as(&listener, HOST_PROTOCOL + 1));

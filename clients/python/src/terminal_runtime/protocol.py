@@ -206,6 +206,11 @@ Devices = Literal[
     "minimal",
 ]
 
+Durability = Literal[
+    "process",
+    "power",
+]
+
 Encoding = Literal[
     "base64",
     "utf8",
@@ -654,6 +659,11 @@ class ExecAttachReply(Shown):
     #: The limit of the session that it ran into.
     limit: HitLimit | None = None
     notes: list[str] = field(default_factory=list[str])
+    #: The session's shell ended with this command (`exit`, `exec`, a signal).
+    shell_ended: bool = False
+    #: This command ran in a new shell with the restored state, or ending it cost the
+    #: shell.
+    shell_replaced: bool = False
     #: The signal that ended the command or its shell, where one is known.
     signal: str | None = None
     stderr_bytes: int
@@ -664,6 +674,8 @@ class ExecAttachReply(Shown):
     stdout_truncated: bool
     #: `soft_timeout_s` passed: this is the result so far, and the command continues.
     still_running: bool = False
+    #: The shell could not parse the command.
+    syntax_error: bool = False
     timed_out: bool
     working_dir: str
 
@@ -677,6 +689,8 @@ class ExecAttachReply(Shown):
             exit_code=data["exit_code"],
             limit=data.get("limit"),
             notes=data.get("notes") or [],
+            shell_ended=data.get("shell_ended", False),
+            shell_replaced=data.get("shell_replaced", False),
             signal=data.get("signal"),
             stderr_bytes=data["stderr_bytes"],
             stderr_lossy=data.get("stderr_lossy", False),
@@ -685,6 +699,7 @@ class ExecAttachReply(Shown):
             stdout_lossy=data.get("stdout_lossy", False),
             stdout_truncated=data["stdout_truncated"],
             still_running=data.get("still_running", False),
+            syntax_error=data.get("syntax_error", False),
             timed_out=data["timed_out"],
             working_dir=data["working_dir"],
         )
@@ -736,6 +751,8 @@ class ExecInfo(Shown):
     #: Process that runs it: the shell's for a foreground command.
     pid: int | None = None
     session_id: str
+    shell_ended: bool = False
+    shell_replaced: bool = False
     signal: str | None = None
     started_at: str | None = None
     state: ExecState
@@ -747,6 +764,7 @@ class ExecInfo(Shown):
     #: Bytes that the journal no longer holds.
     stdout_dropped_bytes: int
     stdout_truncated: bool = False
+    syntax_error: bool = False
     timed_out: bool = False
     tty: bool
     #: True when the command reads from its terminal and nobody has answered, with the
@@ -770,6 +788,8 @@ class ExecInfo(Shown):
             notes=data.get("notes") or [],
             pid=data.get("pid"),
             session_id=data["session_id"],
+            shell_ended=data.get("shell_ended", False),
+            shell_replaced=data.get("shell_replaced", False),
             signal=data.get("signal"),
             started_at=data.get("started_at"),
             state=data["state"],
@@ -779,6 +799,7 @@ class ExecInfo(Shown):
             stdout_bytes=data["stdout_bytes"],
             stdout_dropped_bytes=data["stdout_dropped_bytes"],
             stdout_truncated=data.get("stdout_truncated", False),
+            syntax_error=data.get("syntax_error", False),
             timed_out=data.get("timed_out", False),
             tty=data["tty"],
             waiting_for_input=data.get("waiting_for_input"),
@@ -852,6 +873,11 @@ class ExecRunReply(Shown):
     #: The limit of the session that it ran into.
     limit: HitLimit | None = None
     notes: list[str] = field(default_factory=list[str])
+    #: The session's shell ended with this command (`exit`, `exec`, a signal).
+    shell_ended: bool = False
+    #: This command ran in a new shell with the restored state, or ending it cost the
+    #: shell.
+    shell_replaced: bool = False
     #: The signal that ended the command or its shell, where one is known.
     signal: str | None = None
     stderr: str
@@ -864,6 +890,8 @@ class ExecRunReply(Shown):
     stdout_truncated: bool
     #: `soft_timeout_s` passed: this is the result so far, and the command continues.
     still_running: bool = False
+    #: The shell could not parse the command.
+    syntax_error: bool = False
     timed_out: bool
     working_dir: str
 
@@ -877,6 +905,8 @@ class ExecRunReply(Shown):
             exit_code=data["exit_code"],
             limit=data.get("limit"),
             notes=data.get("notes") or [],
+            shell_ended=data.get("shell_ended", False),
+            shell_replaced=data.get("shell_replaced", False),
             signal=data.get("signal"),
             stderr=data["stderr"],
             stderr_bytes=data["stderr_bytes"],
@@ -887,6 +917,7 @@ class ExecRunReply(Shown):
             stdout_lossy=data.get("stdout_lossy", False),
             stdout_truncated=data["stdout_truncated"],
             still_running=data.get("still_running", False),
+            syntax_error=data.get("syntax_error", False),
             timed_out=data["timed_out"],
             working_dir=data["working_dir"],
         )
@@ -958,6 +989,11 @@ class ExecStreamReply(Shown):
     #: The limit of the session that it ran into.
     limit: HitLimit | None = None
     notes: list[str] = field(default_factory=list[str])
+    #: The session's shell ended with this command (`exit`, `exec`, a signal).
+    shell_ended: bool = False
+    #: This command ran in a new shell with the restored state, or ending it cost the
+    #: shell.
+    shell_replaced: bool = False
     #: The signal that ended the command or its shell, where one is known.
     signal: str | None = None
     stderr_bytes: int
@@ -968,6 +1004,8 @@ class ExecStreamReply(Shown):
     stdout_truncated: bool
     #: `soft_timeout_s` passed: this is the result so far, and the command continues.
     still_running: bool = False
+    #: The shell could not parse the command.
+    syntax_error: bool = False
     timed_out: bool
     working_dir: str
 
@@ -981,6 +1019,8 @@ class ExecStreamReply(Shown):
             exit_code=data["exit_code"],
             limit=data.get("limit"),
             notes=data.get("notes") or [],
+            shell_ended=data.get("shell_ended", False),
+            shell_replaced=data.get("shell_replaced", False),
             signal=data.get("signal"),
             stderr_bytes=data["stderr_bytes"],
             stderr_lossy=data.get("stderr_lossy", False),
@@ -989,6 +1029,7 @@ class ExecStreamReply(Shown):
             stdout_lossy=data.get("stdout_lossy", False),
             stdout_truncated=data["stdout_truncated"],
             still_running=data.get("still_running", False),
+            syntax_error=data.get("syntax_error", False),
             timed_out=data["timed_out"],
             working_dir=data["working_dir"],
         )
@@ -1013,6 +1054,8 @@ class ExecWaitReply(Shown):
     #: Process that runs it: the shell's for a foreground command.
     pid: int | None = None
     session_id: str
+    shell_ended: bool = False
+    shell_replaced: bool = False
     signal: str | None = None
     started_at: str | None = None
     state: ExecState
@@ -1024,6 +1067,7 @@ class ExecWaitReply(Shown):
     #: Bytes that the journal no longer holds.
     stdout_dropped_bytes: int
     stdout_truncated: bool = False
+    syntax_error: bool = False
     timed_out: bool = False
     tty: bool
     #: True when the command reads from its terminal and nobody has answered, with the
@@ -1048,6 +1092,8 @@ class ExecWaitReply(Shown):
             notes=data.get("notes") or [],
             pid=data.get("pid"),
             session_id=data["session_id"],
+            shell_ended=data.get("shell_ended", False),
+            shell_replaced=data.get("shell_replaced", False),
             signal=data.get("signal"),
             started_at=data.get("started_at"),
             state=data["state"],
@@ -1057,6 +1103,7 @@ class ExecWaitReply(Shown):
             stdout_bytes=data["stdout_bytes"],
             stdout_dropped_bytes=data["stdout_dropped_bytes"],
             stdout_truncated=data.get("stdout_truncated", False),
+            syntax_error=data.get("syntax_error", False),
             timed_out=data.get("timed_out", False),
             tty=data["tty"],
             waiting_for_input=data.get("waiting_for_input"),
@@ -1739,6 +1786,17 @@ class PresenceRow(Shown):
 
 
 @dataclass(slots=True, kw_only=True)
+class QueuedEvent(Shown):
+    exec_id: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            exec_id=data["exec_id"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class RuntimeFound(Shown):
     active_sessions: int
     arch: str
@@ -1896,6 +1954,8 @@ class SessionInfo(Shown):
     runtime: str | None = None
     session_id: str
     shell: str
+    #: What the shell's start-up files (`rc`) have written, the last 64 KiB of it.
+    startup_output: str | None = None
     state: SessionState
     stderr_bytes: int
     #: All that its commands have printed since its host began, kept or not.
@@ -1929,6 +1989,7 @@ class SessionInfo(Shown):
             runtime=data.get("runtime"),
             session_id=data["session_id"],
             shell=data["shell"],
+            startup_output=data.get("startup_output"),
             state=data["state"],
             stderr_bytes=data["stderr_bytes"],
             stdout_bytes=data["stdout_bytes"],

@@ -2,6 +2,7 @@
 
 pub mod bare;
 pub mod crowd;
+pub mod idle;
 pub mod mcp;
 pub mod samples;
 pub mod table;

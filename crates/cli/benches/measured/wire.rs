@@ -55,12 +55,20 @@ pub struct Session {
 
 impl Session {
     pub fn create(wire: Wire) -> Session {
-        Session::create_in(wire, "none")
+        Session::create_with(wire, &json!({}))
     }
 
     /// With this profile of isolation.
-    pub fn create_in(mut wire: Wire, isolation: &str) -> Session {
-        let created = wire.call("session.create", &json!({"shell": "bash", "isolation": isolation}));
+    pub fn create_in(wire: Wire, isolation: &str) -> Session {
+        Session::create_with(wire, &json!({ "isolation": isolation }))
+    }
+
+    pub fn create_with(mut wire: Wire, more: &Value) -> Session {
+        let mut params = json!({"shell": "bash"});
+        for (name, value) in more.as_object().into_iter().flatten() {
+            params[name] = value.clone();
+        }
+        let created = wire.call("session.create", &params);
         let id = created["session_id"].as_str().expect("an id").to_owned();
         Session { wire, id }
     }

@@ -12,7 +12,9 @@ fn a_program_is_asked_to_terminate_before_it_is_killed(shell: Shell) {
     let polite =
         "sh -c 'trap \"\" INT; trap \"echo asked; exit 5\" TERM; echo up; while :; do sleep .05; done'";
     for background in [false, true] {
-        let params = json!({"command": polite, "timeout_s": 0.5, "background": background});
+        // A background command is the process that its shell has become.
+        let command = if background { format!("exec {polite}") } else { polite.to_owned() };
+        let params = json!({"command": command, "timeout_s": 0.5, "background": background});
         let ran = session.run_with(params);
         assert_eq!((ran.stdout.as_str(), ran.timed_out), ("up\nasked\n", true), "{ran:?}");
     }

@@ -1,6 +1,7 @@
 //! Sessions: creation, state, what a replaced shell gets back, and what users may do to a shell.
 
 mod connection_bound;
+mod descriptors;
 mod first_use;
 mod hostile;
 mod invisible;

@@ -238,6 +238,11 @@ impl Commands {
         }
     }
 
+    /// Brings what the journal was told to the disk, if the session is durable.
+    pub(crate) fn sync(&mut self) {
+        self.journal.sync();
+    }
+
     // Output.
 
     /// Keeps what a command wrote. Gives the offset of its first byte.

@@ -11,7 +11,7 @@ pub(crate) enum Event {
     /// The shell has finished its line and asks for the next.
     Prompt(Prompt),
     /// The shell prompts on its terminal: the user has switched the line editor on, and the shell
-    /// no longer reads the control pipe.
+    /// no longer reads the control channel.
     PromptAtTerminal { status: i32 },
     /// The answer to [`Effect::ReadState`].
     StateRead(StateRead),

@@ -83,6 +83,11 @@ impl Driver {
         self.stage.foreground()
     }
 
+    /// Whether the shell was asked for the status of its command.
+    pub(crate) fn has_asked(&self) -> bool {
+        matches!(self.stage, Stage::Asking { .. })
+    }
+
     /// Whether a command that arrives now would start at once.
     pub(crate) fn is_idle(&self) -> bool {
         matches!(self.stage, Stage::Idle)
@@ -114,7 +119,7 @@ impl Driver {
         }
     }
 
-    /// Whether the control pipe is to be watched for the shell coming back.
+    /// Whether the control channel is to be watched for the shell coming back.
     pub(crate) fn watches_control(&self) -> bool {
         match &self.stage {
             Stage::Starting { prompt_due, .. } | Stage::Running { prompt_due, .. } => prompt_due.is_none(),

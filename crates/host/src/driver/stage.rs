@@ -16,7 +16,7 @@ pub(crate) enum Stage {
     Starting {
         restore: Restore,
         deadline: Instant,
-        /// Until then the prompt alone is waited for; afterwards the control pipe is watched too.
+        /// Until then the prompt alone is waited for; afterwards the control channel is watched too.
         prompt_due: Option<Instant>,
         /// The user's start-up files are read first, which may delay or replace the first prompt.
         startup_files: bool,

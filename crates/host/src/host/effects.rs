@@ -81,8 +81,9 @@ impl Host {
     }
 
     fn ask_status(&mut self, attempt: Attempt) {
-        let Some(shell) = &self.shell else { return };
-        let line = shell.dialect.query_line(shell.nonce());
+        let Some(shell) = &mut self.shell else { return };
+        let Ok(secret) = shell.new_secret() else { return };
+        let line = shell.dialect.query_line(&secret);
         self.attempt(attempt, &line);
     }
 

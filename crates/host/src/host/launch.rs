@@ -16,7 +16,7 @@ use crate::commands::{Background, Input, Output, Requester};
 use crate::driver::{Event, Launched, Next};
 use crate::shell::dialect::Launch;
 use crate::shell::messages::{MessageFilter, Wording};
-use crate::shell::{plain, text};
+use crate::shell::{plain, reach, text};
 use crate::terminal;
 
 impl Host {
@@ -140,6 +140,11 @@ impl Host {
             stderr: path(2),
             env: &exec.spec.env,
             hidden: exec.hidden.as_deref(),
+            keep_copies: shell.dialect.copies_end().is_some_and(|end| {
+                reach::may_close_descriptors(&exec.spec.command, self.state.snapshot())
+                    && trl_sys::process::soft_limit(shell.raw_pid(), "Max open files")
+                        .is_none_or(|most| most >= end)
+            }),
             cwd: exec.spec.working_dir.as_deref(),
             state: self.state.snapshot(),
         });

@@ -38,7 +38,7 @@ use trl_confine::linux::cgroups::Groups;
 use trl_journal::Caps;
 use trl_protocol::fault::Fault;
 use trl_protocol::limits;
-use trl_protocol::session::{SessionInfo, SessionState};
+use trl_protocol::session::{Durability, SessionInfo, SessionState};
 use trl_protocol::wire::{FromHost, HOST_PROTOCOL, SessionSpec, ToHost};
 use trl_sys::trust;
 
@@ -159,6 +159,10 @@ impl Host {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let caps = Caps::of(spec.limits.journal_bytes.unwrap_or(limits::DEFAULT_JOURNAL_BYTES));
         let past = Past::of(&spec, caps)?;
+        let mut journal = past.journal;
+        if spec.durability == Durability::Power {
+            journal.survive_power_cuts();
+        }
         // The handler for SIGCHLD is there before the first child.
         let kernel = Kernel::new(&spec.socket)?;
         let mut cage = Cage::enter(&spec, groups).map_err(Refused::Isolation)?;
@@ -171,7 +175,7 @@ impl Host {
             effects: Effects::new(),
             shell: Some(shell),
             state: ShellState::new(past.snapshot, dir, past.note, past.restarts),
-            commands: Commands::new(past.journal, caps, past.execs, past.next_number, past.command_count),
+            commands: Commands::new(journal, caps, past.execs, past.next_number, past.command_count),
             subscribers: Subscribers::default(),
             terminal: SharedTerminal::default(),
             console: None,
@@ -240,7 +244,16 @@ impl Host {
         self.after_viewers_left(was_attended);
     }
 
+    /// Whether what was told is to survive a power cut.
+    fn is_durable(&self) -> bool {
+        self.spec.durability == Durability::Power
+    }
+
     fn flush_links(&mut self) {
+        if self.is_durable() {
+            // Once for all that ended in this round, and before anyone hears of it.
+            self.commands.sync();
+        }
         for id in self.subscribers.flush() {
             self.drop_link(id);
         }

@@ -145,7 +145,9 @@ impl Host {
         let done = FromHost::Done { req: requester.req, exec: number, outcome: Box::new(outcome), dropped };
         self.subscribers.send(requester.link, &done);
         // The reply leaves before the shell is asked for its state.
-        self.subscribers.flush_link(requester.link);
+        if !self.is_durable() {
+            self.subscribers.flush_link(requester.link);
+        }
     }
 }
 

@@ -3,9 +3,10 @@
 use trl_protocol::exec::Stream;
 
 use super::Host;
+use crate::commands::Exec;
 use crate::driver::{Event, OwnLine, Prompt, Status};
-use crate::shell::cwd_of;
 use crate::shell::prompt::{self, Report};
+use crate::shell::{cwd_of, reach};
 
 /// What bash reports for a text that cannot be parsed.
 const SYNTAX_ERROR: i32 = 2;
@@ -18,7 +19,8 @@ impl Host {
     pub(super) fn on_status(&mut self) {
         let Some(shell) = &mut self.shell else { return };
         shell.hear();
-        if self.driver.listens_for_prompt() && !shell.control.has_more() && shell.has_come_back() {
+        let listens = self.driver.listens_for_prompt() && !shell.control.has_more();
+        if listens && shell.has_come_back() && shell.is_at_top() {
             shell.control.free();
             self.on_prompt();
         }
@@ -53,6 +55,11 @@ impl Host {
             return Prompt { line: OwnLine::Failed { retried }, ..Prompt::default() };
         }
         self.drain_outputs(number);
+        let is_asked = self.driver.has_asked();
+        let may_lie = |exec: &Exec| reach::may_reach_descriptors(&exec.spec.command, self.state.snapshot());
+        // What the prompt says is not believed if the text could have written one: the shell is asked
+        // under a secret that the text cannot know.
+        let report = report.filter(|_| is_asked || !self.commands.get(number).is_some_and(may_lie));
         let Some(report) = report else { return Prompt::default() };
         self.note_cwd(number, report.cwd);
         let status =
@@ -67,7 +74,9 @@ impl Host {
         let Some(shell) = &self.shell else { return };
         let Some(number) = self.driver.foreground() else { return };
         let Some(exec) = self.commands.get(number) else { return };
-        if let Some(report) = prompt::listen(&exec.terminal, shell.nonce()).report {
+        if let Some(report) = prompt::listen(&exec.terminal, shell.secret()).report
+            && shell.is_at_top()
+        {
             self.note_cwd(number, report.cwd);
             self.drive(Event::PromptAtTerminal { status: report.status });
         }

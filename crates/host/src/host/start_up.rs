@@ -36,7 +36,7 @@ impl Host {
     /// The shell is gone before it was ready. A session that never was is ended; one that has a
     /// state to restore gets a shell without start-up files.
     pub(super) fn on_startup_failed(&mut self, failure: StartupFailure) {
-        let why = startup::explain(failure);
+        let why = startup::explain(failure, self.startup.output().as_deref());
         if self.startup.is_over() || self.state.known().is_some() {
             self.startup.skip_files();
             return self.state.set_note(format!("{why}; this time they were not read"));

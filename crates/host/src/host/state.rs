@@ -120,8 +120,8 @@ impl Host {
         let file = SessionFile::new(self.spec.clone(), self.info(), SavedState { snapshot, since });
         if let Some(kept) = &self.spec.keep_state {
             // What could not be kept only means that a later session begins anew.
-            file.write_as(Path::new(kept)).ok();
+            file.write_as(Path::new(kept), false).ok();
         }
-        file.write(Path::new(&self.spec.state_dir))
+        file.write(Path::new(&self.spec.state_dir), self.is_durable())
     }
 }

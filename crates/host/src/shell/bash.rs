@@ -54,7 +54,11 @@ impl Dialect for Bash {
             return eval_line(launch, &words, &format!("{hide}{cwd}{env}"));
         }
         let Launch { text_path, stdin, stdout, stderr, .. } = launch;
-        format!(" {hide}{cwd}{env}{} {text_path} <{stdin} >|{stdout} 2>|{stderr}\n", words.dot)
+        let run = format!("{hide}{cwd}{env}{} {text_path} <{stdin} >|{stdout} 2>|{stderr}", words.dot);
+        if launch.keep_copies {
+            return format!(" {}\n", with_copies(&run, words.eval));
+        }
+        format!(" {run}\n")
     }
 
     fn query_line(&self, nonce: &str) -> String {
@@ -189,6 +193,10 @@ impl Dialect for Bash {
         Some(Wording::Bash)
     }
 
+    fn copies_end(&self) -> Option<u64> {
+        Some(254)
+    }
+
     fn may_hide_syntax_error(&self) -> bool {
         // `eval` of a text with an unterminated quote leaves `$?` as it was (seen in 5.2).
         true
@@ -213,6 +221,18 @@ impl Dialect for Bash {
         .any(|words| complaint.contains(words))
     }
 }
+
+/// Copies of the shell's own descriptors while the text runs, from which they are put back, whatever
+/// the text has closed. `$?` is what it was.
+fn with_copies(run: &str, eval: &str) -> String {
+    let [stdin, stdout, stderr] = COPIES;
+    format!(
+        "{{ {run}; {eval} \"\\exec <&{stdin} >&{stdout} 2>&{stderr}; ( \\exit $? )\"; }} {stdin}<&0 {stdout}>&1 {stderr}>&2"
+    )
+}
+
+/// Numbers that texts do not use; below [`Dialect::copies_end`].
+const COPIES: [i32; 3] = [251, 252, 253];
 
 fn is_posix(state: &Snapshot) -> bool {
     state.options.get("posix").is_some_and(|option| option.starts_with("set -o"))

@@ -25,6 +25,8 @@ pub struct Launch<'a> {
     pub env: &'a BTreeMap<String, String>,
     /// `env` is the whole environment: programs are not to see this.
     pub hidden: Option<&'a Hidden>,
+    /// The text may close the shell's own descriptors, and there is room for copies of them.
+    pub keep_copies: bool,
     pub cwd: Option<&'a str>,
     /// State after the previous command: which of our words the user has taken.
     pub state: &'a Snapshot,
@@ -97,6 +99,11 @@ pub trait Dialect: std::fmt::Debug {
     }
     /// How the shell words what it writes to a command's stderr itself; None if it does not.
     fn wording(&self) -> Option<Wording> {
+        None
+    }
+    /// How many descriptors the shell must be allowed if copies of its own are kept. None: a text cannot
+    /// name the shell's own descriptors, so none are needed.
+    fn copies_end(&self) -> Option<u64> {
         None
     }
     /// True if a status may be stale because the text did not parse; only then is it checked.

@@ -1,5 +1,5 @@
 //! The living shell as a process: started on a terminal of its own, spoken to over
-//! the control pipe, heard on the status channel.
+//! the control channel, heard on the status channel.
 //!
 //! Nothing in here decides; [`crate::driver`] does. The shell is interactive and a
 //! session leader, so SIGINT to the foreground unwinds it to its prompt with its
@@ -13,6 +13,7 @@ pub mod messages;
 pub mod plain;
 pub mod prompt;
 pub mod quote;
+pub mod reach;
 mod sh;
 pub mod snapshot;
 pub mod text;
@@ -50,6 +51,8 @@ pub struct Shell {
     pub status: OwnedFd,
     pub terminal: OwnedFd,
     nonce: String,
+    /// Under which its status was asked for last, until it has come back.
+    asked: Option<String>,
     heard: Vec<u8>,
     /// The count in its last prompt.
     count: Option<String>,
@@ -128,6 +131,7 @@ impl Shell {
             status,
             terminal,
             nonce: nonce()?,
+            asked: None,
             heard: Vec::new(),
             count: None,
             reads_startup_files: rc && dialect.arguments(true) != dialect.arguments(false),
@@ -152,8 +156,9 @@ impl Shell {
         self.reads_startup_files
     }
 
-    pub fn nonce(&self) -> &str {
-        &self.nonce
+    /// What its next prompt begins with.
+    pub fn secret(&self) -> &str {
+        self.asked.as_ref().unwrap_or(&self.nonce)
     }
 
     /// Another descriptor of the end that programs have of the terminal. Its name may be one of
@@ -181,11 +186,31 @@ impl Shell {
     /// Everything heard since the last time, now that the shell is at its prompt.
     pub fn at_prompt(&mut self) -> Heard {
         self.hear();
-        let heard = prompt::listen(&self.heard, &self.nonce);
+        let asked = self.asked.take();
+        let heard = prompt::listen(&self.heard, asked.as_ref().unwrap_or(&self.nonce));
         self.heard.clear();
         self.count =
             heard.report.as_ref().map(|report| report.count.clone()).filter(|count| !count.is_empty());
         heard
+    }
+
+    /// A secret for one question; what ran before it was asked cannot know it.
+    pub fn new_secret(&mut self) -> io::Result<String> {
+        let secret = nonce()?;
+        self.asked = Some(secret.clone());
+        Ok(secret)
+    }
+
+    /// Whether its stderr is the status channel, as it is while it runs no command. A command has
+    /// another stderr, so what it writes to the channel is no prompt.
+    pub fn is_at_top(&self) -> bool {
+        let link = |pid: String, fd: i32| std::fs::read_link(format!("/proc/{pid}/fd/{fd}"));
+        let own = link("self".to_owned(), self.status.as_raw_fd());
+        match (own, link(self.raw_pid().to_string(), 2)) {
+            (Ok(own), Ok(its)) => own == its,
+            // It cannot be looked at; then it is believed.
+            _ => true,
+        }
     }
 
     /// Whether its prompt tells how far it has come, as it did the last time.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use trl_confine::hosts::Hosts;
 use trl_protocol::ids::is_session_name;
 use trl_protocol::isolation::{Isolation, Net};
-use trl_protocol::session::{CreateParams, Created, SessionInfo, SessionLimits, SessionState};
+use trl_protocol::session::{CreateParams, Created, Durability, SessionInfo, SessionLimits, SessionState};
 use trl_protocol::wire::{Dialect, Resolve, SessionSpec};
 use trl_protocol::{Code, Fault, SessionId};
 
@@ -86,6 +86,7 @@ struct Plan {
     tty: bool,
     rc: bool,
     replace_env: bool,
+    durability: Durability,
     limits: SessionLimits,
     isolation: Option<Isolation>,
     mounts: Vec<String>,
@@ -148,6 +149,7 @@ impl Plan {
             tty: params.tty.unwrap_or(false),
             rc: params.rc.unwrap_or(false),
             replace_env: params.replace_env.unwrap_or(false),
+            durability: params.durability.unwrap_or_default(),
             limits: SessionLimits { journal_bytes, ..limits },
             isolation,
             keep_state,
@@ -197,6 +199,7 @@ impl Plan {
             keep_state: self.keep_state,
             restore_state: self.restore_state,
             open_files: None,
+            durability: self.durability,
             resolve,
             isolation: self.isolation,
             hidden_dirs: hidden_dirs(&runtime.config),

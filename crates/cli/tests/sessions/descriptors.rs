@@ -1,0 +1,51 @@
+//! Attacks on the engine's own descriptors: what a command writes to them forges no status, and what it
+//! closes costs nothing.
+
+#![allow(clippy::unwrap_used, reason = "that is how a test fails")]
+
+use serde_json::json;
+use trl_testkit::{Shell, daemon};
+
+/// What the shell's prompt looks like, with another status, written where the shell writes its prompts.
+#[test]
+fn a_status_cannot_be_forged() {
+    let daemon = daemon!();
+    for tty in [false, true] {
+        let mut session = daemon.session_with(Shell::Bash, json!({"tty": tty}));
+        for end in ["sleep .3; (exit 7)", "(exit 7)", "false"] {
+            let forge = "p=${PS1@P}; p=${p/;7;/;0;}; printf %s \"$p\" >&12";
+            let ran = session.run(&format!("(exit 7); {forge}; {end}"));
+            let expected = if end == "false" { 1 } else { 7 };
+            assert_eq!(ran.exit_code, Some(expected), "{end}: {ran:?}");
+        }
+        session.run("(exit 3)").exits(3);
+    }
+}
+
+#[test]
+fn descriptors_that_are_closed_are_put_back() {
+    let daemon = daemon!();
+    for tty in [false, true] {
+        let mut session = daemon.session_with(Shell::Bash, json!({"tty": tty}));
+        session.run("kept=yes; f() { exec 12>&-; }").exits(0);
+        let pid = session.pid();
+        for close in [
+            "exec 10<&-",
+            "exec 11>&-",
+            "exec 12>&-",
+            "exec 10<&- 11>&- 12>&-",
+            "exec 12>/dev/null",
+            "exec 10</dev/null",
+            "eval 'exec 12>&-'",
+            "for n in 10 11 12 13 14 15; do eval \"exec $n>&-\"; done",
+            "f",
+        ] {
+            let ran = session.run(&format!("{close}; new=here; (exit 7)"));
+            assert_eq!((ran.exit_code, ran.raw.get("shell_ended")), (Some(7), None), "{close}: {ran:?}");
+            assert!(!ran.stderr.contains("trl;") && !ran.stdout.contains("trl;"), "{close}: {ran:?}");
+            let after = session.run("echo $kept $new; unset new");
+            assert_eq!(after.stdout.trim_end(), "yes here", "{close}: {after:?}");
+            assert_eq!(session.pid(), pid, "{close}: the shell is another one");
+        }
+    }
+}
