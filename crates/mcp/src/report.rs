@@ -290,8 +290,7 @@ mod tests {
             stdout_bytes: 0,
             stderr_bytes: 0,
             working_dir: "/tmp".to_owned(),
-            limit: None,
-            notes: Vec::new(),
+            ..Outcome::default()
         }))
     }
 
@@ -308,7 +307,7 @@ mod tests {
             streams: [stream(stdout), stream(stderr)],
             ansi: false,
             matched: None,
-            ..Outcome::default()
+            notes: Vec::new(),
         }
     }
 
