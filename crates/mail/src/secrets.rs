@@ -101,7 +101,8 @@ fn debug_tells_no_secret() {
         ),
     ];
     for (told, expected) in &snapshot {
-        let expected = expected.replace("ADDRESS", &address).replace("PUBLIC", &public).replace("ID", &id);
+        // The shortest first: a key may well have its two letters in it.
+        let expected = expected.replace("ID", &id).replace("ADDRESS", &address).replace("PUBLIC", &public);
         assert_eq!(*told, expected);
     }
     for secret in secrets.iter().filter(|secret| **secret != public && **secret != id) {

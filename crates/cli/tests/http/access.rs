@@ -52,7 +52,7 @@ fn a_fault_has_the_status_of_its_code() {
             (r#"{"id":1,"method":"session.info","params":{"session_id":"none"}}"#, 404, "SESSION_NOT_FOUND"),
             (r#"{"id":1,"method":"session.create","params":{"name":"web"}}"#, 409, "NAME_TAKEN"),
             (
-                r#"{"id":1,"method":"session.create","params":{"isolation":{"profile":"strict","net":{"allow":["a.example"]}}}}"#,
+                r#"{"id":1,"method":"session.create","params":{"runtime":"ssh:a.example","isolation":{"net":{"allow":["b.example"]}}}}"#,
                 422,
                 "ISOLATION_UNAVAILABLE",
             ),
