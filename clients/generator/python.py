@@ -296,12 +296,16 @@ def methods(contract: Contract) -> str:
         body += stub(types, method)
     text = "\n".join(body)
     from_protocol = sorted(
-        name
-        for name in [
-            *(n for n, d in contract.named.items() if isinstance(d, Object) or is_words(d)),
-            *(f"{n}Param" for n in contract.named),
-        ]
-        if any(part == name for part in split_words(text))
+        (
+            name
+            for name in [
+                *(n for n, d in contract.named.items() if isinstance(d, Object) or is_words(d)),
+                *(f"{n}Param" for n in contract.named),
+            ]
+            if any(part == name for part in split_words(text))
+        ),
+        # As the linter sorts imports.
+        key=str.lower,
     )
     progress = sorted({*STREAMS.values(), "RawProgress"} & set(split_words(text)))
     events = sorted({"CommandEvent", "Output"} & set(split_words(text)))

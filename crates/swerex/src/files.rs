@@ -39,7 +39,8 @@ fn decoded(bytes: &[u8], encoding: Option<&str>, errors: Option<&str>) -> Result
         "latin-1" | "latin1" | "iso-8859-1" | "iso8859-1" => {
             Ok(bytes.iter().map(|byte| char::from(*byte)).collect())
         }
-        "utf-8" | "utf8" | "ascii" | "us-ascii" | "utf-8-sig" => {
+        "ascii" | "us-ascii" => ascii(bytes, errors.unwrap_or("strict")),
+        "utf-8" | "utf8" | "utf-8-sig" => {
             let bytes = if name == "utf-8-sig" {
                 bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
             } else {
@@ -49,6 +50,31 @@ fn decoded(bytes: &[u8], encoding: Option<&str>, errors: Option<&str>) -> Result
         }
         _ => Err(Exception::builtin("LookupError", format!("unknown encoding: {name}"))),
     }
+}
+
+fn ascii(bytes: &[u8], errors: &str) -> Result<String, Exception> {
+    let mut text = String::new();
+    for (at, byte) in bytes.iter().copied().enumerate() {
+        match errors {
+            _ if byte.is_ascii() => text.push(char::from(byte)),
+            "replace" | "surrogateescape" => text.push(char::REPLACEMENT_CHARACTER),
+            "ignore" => {}
+            "backslashreplace" => text.push_str(&format!("\\x{byte:02x}")),
+            "strict" => {
+                let said = format!(
+                    "'ascii' codec can't decode byte 0x{byte:02x} in position {at}: ordinal not in range(128)"
+                );
+                return Err(Exception::builtin("ValueError", said));
+            }
+            _ => {
+                return Err(Exception::builtin(
+                    "LookupError",
+                    format!("unknown error handler name '{errors}'"),
+                ));
+            }
+        }
+    }
+    Ok(text)
 }
 
 fn utf8(bytes: &[u8], errors: &str) -> Result<String, Exception> {
@@ -137,6 +163,9 @@ mod tests {
         assert_eq!(decoded(b"a\xff", None, Some("ignore")).unwrap(), "a");
         assert_eq!(decoded(b"a\xff", None, Some("backslashreplace")).unwrap(), "a\\xff");
         assert!(decoded(b"a\xff", None, None).is_err());
+        assert_eq!(decoded("é".as_bytes(), Some("ascii"), Some("replace")).unwrap(), "\u{fffd}\u{fffd}");
+        assert_eq!(decoded("aé".as_bytes(), Some("ascii"), Some("backslashreplace")).unwrap(), "a\\xc3\\xa9");
+        assert!(decoded("é".as_bytes(), Some("ascii"), None).is_err());
         assert!(decoded(b"a", Some("klingon"), None).is_err());
     }
 }
