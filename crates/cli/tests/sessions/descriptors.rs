@@ -4,7 +4,24 @@
 #![allow(clippy::unwrap_used, reason = "that is how a test fails")]
 
 use serde_json::json;
-use trl_testkit::{Shell, daemon};
+use trl_testkit::{Shell, daemon, in_each_shell};
+
+/// Whatever is written to the descriptors that the shell has: while a command runs, and while none does.
+fn no_text_becomes_the_shells_next_line(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let forge = "for fd in /proc/$$/fd/*; do case $(readlink $fd) in pipe:*|socket:*) \
+                 (echo ' x=forged; (exit 0)'; echo) >$fd 2>/dev/null;; esac; done";
+    session.run(&format!("x=mine; {forge}; (exit 7)")).exits(7);
+    session.run("echo $x; (exit 3)").exits(3).prints("mine\n", "");
+    // From a process that outlives the command that has started it.
+    session.ok("mkfifo begin end");
+    session.ok(&format!("{{ read go <begin; {forge}; echo done >end; }} >/dev/null 2>&1 &"));
+    session.run_with(json!({"command": "echo >begin; read done <end", "background": true})).exits(0);
+    session.run("echo $x; (exit 4)").exits(4).prints("mine\n", "");
+}
+
+in_each_shell!(no_text_becomes_the_shells_next_line);
 
 /// What the shell's prompt looks like, with another status, written where the shell writes its prompts.
 #[test]

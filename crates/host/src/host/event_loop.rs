@@ -83,7 +83,7 @@ impl Host {
                 add(Source::Terminal, shell.terminal.as_fd(), PollFlags::IN);
             }
             if !shell.control.is_quiet() && self.driver.watches_control() {
-                add(Source::Control, shell.control.as_fd(), PollFlags::OUT);
+                add(Source::Control, shell.control.as_fd(), PollFlags::IN);
             }
         }
         for exec in self.commands.active() {

@@ -26,10 +26,10 @@ impl Host {
         }
     }
 
-    /// The shell's input is empty: it has finished its line and asks for the next.
+    /// The shell has read from its input: if that is empty now, it asks for its next line.
     pub(super) fn on_control(&mut self) {
         let Some(shell) = &mut self.shell else { return };
-        match shell.control.on_writable() {
+        match shell.control.on_read() {
             Ok(true) => self.on_prompt(),
             Ok(false) => {}
             Err(_) => shell.control.give_up(),

@@ -1,24 +1,28 @@
-//! The control pipe: the shell's standard input, and how the host knows that the
+//! The control channel: the shell's standard input, and how the host knows that the
 //! shell has come back to it.
 //!
-//! The pipe has a single slot (one page), so the kernel reports it writable only
-//! when the shell has read everything in it. Once the shell has taken a line, the
-//! host leaves one blank behind it: the moment that blank is gone, the shell has
-//! finished the line, printed its prompt and asked for more. That is an event of
-//! the kernel, not of the shell's cooperation: no hook, trap or option of the
-//! user's can suppress it.
+//! It is a pair of sockets. A command finds the shell's descriptors in `/proc`, and could open a pipe
+//! there for writing: what it writes would be the shell's next line. A socket cannot be opened.
+//!
+//! Once the shell has taken a line, the host leaves one blank behind it: the moment that blank is
+//! gone, the shell has finished the line, printed its prompt and asked for more. That is an event of
+//! the kernel, not of the shell's cooperation: no hook, trap or option of the user's can
+//! suppress it. The kernel tells it as an edge: bytes of ours were read.
 //!
 //! Usually it is not needed: the prompt, if it is ours, says the same and costs the
-//! host one wake-up instead of three. The pipe is watched when no prompt has come.
+//! host one wake-up instead of three. The channel is watched when no prompt has come.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
-use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use rustix::event::epoll;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 #[derive(Debug)]
 pub struct Control {
-    pipe: OwnedFd,
+    socket: OwnedFd,
+    /// Readable when the shell has read something since it was looked at last.
+    edges: OwnedFd,
     state: State,
 }
 
@@ -37,15 +41,13 @@ enum State {
 impl Control {
     /// The host's side, and the shell's standard input.
     pub fn new() -> io::Result<(Control, OwnedFd)> {
-        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-        let size = fcntl_setpipe_size(&write, rustix::param::page_size())?;
-        if size != rustix::param::page_size() {
-            return Err(io::Error::other(
-                "this system cannot make a pipe of one page, which the engine needs",
-            ));
-        }
-        rustix::io::ioctl_fionbio(&write, true)?;
-        Ok((Control { pipe: write, state: State::Free }, read))
+        let (socket, stdin) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        let edges = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let flags = epoll::EventFlags::OUT | epoll::EventFlags::ET;
+        epoll::add(&edges, &socket, epoll::EventData::new_u64(0), flags)?;
+        Ok((Control { socket, edges, state: State::Free }, stdin))
     }
 
     /// Whether there is nothing to wait for.
@@ -53,7 +55,7 @@ impl Control {
         matches!(self.state, State::Free | State::Deaf)
     }
 
-    /// Whether the line was too long for the pipe.
+    /// Whether the line was too long for the channel.
     pub fn has_more(&self) -> bool {
         matches!(&self.state, State::Line { rest } if !rest.is_empty())
     }
@@ -78,7 +80,7 @@ impl Control {
     fn write_on(&mut self) -> io::Result<bool> {
         let State::Line { rest } = &mut self.state else { return Ok(true) };
         while !rest.is_empty() {
-            match rustix::io::write(&self.pipe, rest) {
+            match rustix::io::write(&self.socket, rest) {
                 Ok(written) => drop(rest.drain(..written)),
                 Err(rustix::io::Errno::AGAIN) => return Ok(false),
                 Err(rustix::io::Errno::INTR) => {}
@@ -88,17 +90,21 @@ impl Control {
         Ok(true)
     }
 
-    /// The kernel says that the pipe is empty, or was when it was asked: a new line may
-    /// have been sent since. True if the shell asks for a new line.
-    pub fn on_writable(&mut self) -> io::Result<bool> {
-        if !self.has_more() && rustix::io::ioctl_fionread(&self.pipe)? > 0 {
+    /// The shell has read something, perhaps before a new line was sent. True if the shell asks for
+    /// a new line.
+    pub fn on_read(&mut self) -> io::Result<bool> {
+        // First: what is read after this is a new edge.
+        let mut edge =
+            [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }];
+        epoll::wait(&self.edges, &mut edge, Some(&rustix::event::Timespec::default()))?;
+        if !self.has_more() && !self.is_all_read()? {
             return Ok(false);
         }
         match &self.state {
             State::Free | State::Deaf => Ok(false),
             State::Line { rest } if !rest.is_empty() => self.write_on().map(|_| false),
             State::Line { .. } => {
-                rustix::io::write(&self.pipe, b" ")?;
+                rustix::io::write(&self.socket, b" ")?;
                 self.state = State::Blank;
                 Ok(false)
             }
@@ -108,10 +114,92 @@ impl Control {
             }
         }
     }
+
+    fn is_all_read(&self) -> io::Result<bool> {
+        let mut unread: libc::c_int = 0;
+        // SAFETY: the descriptor is ours, and the result has a place of that type.
+        let asked = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut unread) };
+        if asked < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // In memory that the kernel uses for it, some hundred bytes at least. While the kernel gives the last of it
+        // back, it counts as 1.
+        Ok(unread <= 1)
+    }
 }
 
+/// Readable when there is something for [`Control::on_read`].
 impl AsFd for Control {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.pipe.as_fd()
+        self.edges.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    fn is_readable(control: &Control) -> bool {
+        let mut fds = [PollFd::new(control, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).unwrap() > 0
+    }
+
+    fn read(stdin: &OwnedFd, count: usize) -> String {
+        let mut buffer = vec![0; count];
+        let read = rustix::io::read(stdin, &mut buffer).unwrap();
+        String::from_utf8(buffer[..read].to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_shell_that_reads_the_blank_has_come_back() {
+        let (mut control, stdin) = Control::new().unwrap();
+        control.send("line\n").unwrap();
+        assert!(!control.on_read().unwrap());
+        // As shells read: one byte at a time.
+        for expected in ["l", "i", "n", "e"] {
+            assert_eq!(read(&stdin, 1), expected);
+            assert!(!is_readable(&control) || !control.on_read().unwrap());
+        }
+        assert_eq!(read(&stdin, 1), "\n");
+        assert!(is_readable(&control), "the last byte is an event");
+        assert!(!control.on_read().unwrap() && !is_readable(&control));
+        assert_eq!(read(&stdin, 64), " ");
+        assert!(is_readable(&control) && control.on_read().unwrap() && control.is_quiet());
+    }
+
+    #[test]
+    fn a_line_longer_than_the_channel_arrives_whole() {
+        let (mut control, stdin) = Control::new().unwrap();
+        let line = format!("{}\n", "x".repeat(3 << 20));
+        control.send(&line).unwrap();
+        assert!(control.has_more());
+        let (mut arrived, mut is_back) = (String::new(), false);
+        while !is_back {
+            arrived.push_str(&read(&stdin, 100_000));
+            while is_readable(&control) && !is_back {
+                is_back = control.on_read().unwrap();
+            }
+        }
+        assert_eq!(arrived.trim_end_matches(' '), line);
+    }
+
+    #[test]
+    fn one_that_reads_no_more_is_an_error() {
+        let (mut control, stdin) = Control::new().unwrap();
+        control.send("line\n").unwrap();
+        drop(stdin);
+        assert!(is_readable(&control));
+        assert!(control.on_read().is_err());
+    }
+
+    /// A command could write the shell's next line there.
+    #[test]
+    fn nobody_else_can_open_it() {
+        let (_control, stdin) = Control::new().unwrap();
+        let path = format!("/proc/self/fd/{}", stdin.as_raw_fd());
+        assert!(std::fs::File::options().write(true).open(&path).is_err());
+        assert!(std::fs::File::open(&path).is_err());
     }
 }
