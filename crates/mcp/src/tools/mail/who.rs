@@ -7,7 +7,7 @@ use trl_protocol::agent::{
     Whoami as Who,
 };
 use trl_protocol::mail::{Reset as Renewed, ResetParams};
-use trl_protocol::{Code, Fault, methods};
+use trl_protocol::{Code, Fault, methods, quote};
 
 use crate::fault;
 use crate::toolbox::{Call, Hints, Spec};
@@ -127,7 +127,8 @@ impl Spec for Sessions {
         let found: SessionList = call.guest.mail::<methods::AgentSessions>(params, None).await?;
         let line = |row: &trl_protocol::agent::SessionRow| {
             let you = if row.own { " (you)" } else { "" };
-            format!("{}{you} in {}", row.label, row.cwd.as_deref().unwrap_or("an unknown place"))
+            let place = row.cwd.as_deref().map_or("an unknown place".to_owned(), quote::inline);
+            format!("{}{you} in {place}", row.label)
         };
         let lines: Vec<String> = found.sessions.iter().map(line).collect();
         let text = if lines.is_empty() { "(none is live; mail waits)".to_owned() } else { lines.join("\n") };
