@@ -16,11 +16,8 @@ pub fn forbid_inspection() -> io::Result<()> {
     Ok(())
 }
 
-/// Finds the part of an argument, or of `NAME=value`, that is to be overwritten.
-pub type FindSecret = fn(&[u8]) -> Option<Range<usize>>;
-
-/// Overwrites what the two functions find in the arguments and in the environment that this process was
-/// started with. Later readers of the environment find `*` there, so whatever is needed of it must be
+/// Overwrites what the two functions find in each argument, and in each `NAME=value` of the environment, that this
+/// process was started with; they are given in order. Later readers of the environment find `*` there, so whatever is needed of it must be
 /// copied before.
 ///
 /// # Safety
@@ -28,7 +25,10 @@ pub type FindSecret = fn(&[u8]) -> Option<Range<usize>>;
 /// No other thread may run, and nothing may hold a reference into the original arguments or environment.
 /// Those that `std::env` returns are copies.
 #[cfg(target_os = "linux")]
-pub unsafe fn overwrite(in_arguments: FindSecret, in_environment: FindSecret) -> io::Result<()> {
+pub unsafe fn overwrite(
+    mut in_arguments: impl FnMut(&[u8]) -> Option<Range<usize>>,
+    mut in_environment: impl FnMut(&[u8]) -> Option<Range<usize>>,
+) -> io::Result<()> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let unreadable = || io::Error::other("/proc/self/stat does not tell where the environment is");
     // The name before may contain spaces. The fields after it begin with the third; 48 to 51 are the
@@ -39,9 +39,9 @@ pub unsafe fn overwrite(in_arguments: FindSecret, in_environment: FindSecret) ->
     let [arguments, arguments_end, environment, environment_end] = places[..] else {
         return Err(unreadable());
     };
-    for (begin, end, find) in
-        [(arguments, arguments_end, in_arguments), (environment, environment_end, in_environment)]
-    {
+    type Find<'a> = &'a mut dyn FnMut(&[u8]) -> Option<Range<usize>>;
+    let arguments: (usize, usize, Find<'_>) = (arguments, arguments_end, &mut in_arguments);
+    for (begin, end, find) in [arguments, (environment, environment_end, &mut in_environment)] {
         if begin == 0 || end < begin {
             return Err(unreadable());
         }
@@ -65,6 +65,9 @@ pub unsafe fn overwrite(in_arguments: FindSecret, in_environment: FindSecret) ->
 ///
 /// None is needed here; it is the same function as elsewhere.
 #[cfg(not(target_os = "linux"))]
-pub unsafe fn overwrite(_: FindSecret, _: FindSecret) -> io::Result<()> {
+pub unsafe fn overwrite(
+    _: impl FnMut(&[u8]) -> Option<Range<usize>>,
+    _: impl FnMut(&[u8]) -> Option<Range<usize>>,
+) -> io::Result<()> {
     Ok(())
 }

@@ -25,6 +25,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
+    serve::secrets::forbid_inspection();
+    serve::secrets::overwrite_flag("--auth-token");
     if args.auth_token.is_empty() {
         return Err(Failure::usage("--auth-token is empty: anybody could run commands"));
     }

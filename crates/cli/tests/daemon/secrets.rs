@@ -2,12 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "that is how a test fails")]
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
-use trl_testkit::{Builder, Daemon, Http, needs, process, trl};
+use trl_testkit::{Builder, Daemon, Http, daemon, needs, process, trl};
 
 const ADMIN: &str = "token-of-the-admin-0123456789";
 const RUN: &str = "token-that-runs-0123456789abc";
@@ -99,6 +100,26 @@ fn a_command_of_the_same_user_cannot_look_into_the_daemon() {
     }
     // What it starts is not closed: sessions need their own /proc.
     assert!(run(&daemon, "head -c 1 /proc/$$/environ | wc -c").contains('1'));
+}
+
+/// Every user of the machine can read another's arguments.
+#[test]
+fn the_token_of_another_listener_is_not_in_its_arguments() {
+    const TOKEN: &str = "token-of-swerex-0123456789abc";
+    let daemon = daemon!();
+    for flag in [&["--auth-token", TOKEN][..], &[&format!("--auth-token={TOKEN}")]] {
+        let mut server = daemon.client();
+        server.args(["swerex", "--host", "127.0.0.1", "--port", "0"]).args(flag);
+        let mut server = server.stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(server.stderr.take().unwrap()).read_line(&mut said).unwrap();
+        let arguments = std::fs::read(format!("/proc/{}/cmdline", server.id())).unwrap();
+        let arguments = String::from_utf8_lossy(&arguments).into_owned();
+        process::signal(server.id() as i32, process::Signal::TERM);
+        server.wait().unwrap();
+        assert!(said.contains("http://127.0.0.1:"), "{said}");
+        assert!(arguments.contains("swerex") && !arguments.contains("token-of"), "{arguments}");
+    }
 }
 
 fn chown_all(path: &Path) {

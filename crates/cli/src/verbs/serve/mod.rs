@@ -4,7 +4,7 @@ mod detach;
 mod http;
 mod log;
 mod open_files;
-mod secrets;
+pub(super) mod secrets;
 mod signals;
 
 use std::ffi::OsString;

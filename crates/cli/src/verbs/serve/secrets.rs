@@ -8,7 +8,7 @@ use std::ops::Range;
 use trl_sys::exposure;
 
 /// First of all: from here on, only root can look into this process.
-pub(super) fn forbid_inspection() {
+pub(crate) fn forbid_inspection() {
     if let Err(error) = exposure::forbid_inspection() {
         tracing::warn!(%error, "other processes of this user can look into this one");
     }
@@ -16,11 +16,31 @@ pub(super) fn forbid_inspection() {
 
 /// Overwrites settings in the environment, and credentials in URLs among the arguments. All settings must
 /// have been read, and no thread may have been started.
-pub(super) fn overwrite() {
+pub(crate) fn overwrite() {
     // SAFETY: this process still has one thread, and the settings are copies.
     if let Err(error) = unsafe { exposure::overwrite(in_argument, in_variable) } {
         tracing::warn!(%error, "settings stay readable in the daemon's environment");
     }
+}
+
+/// The same for a program that was given a token by this flag: arguments can be read by every user.
+pub(crate) fn overwrite_flag(flag: &'static str) {
+    let mut is_next = false;
+    let in_argument = move |argument: &[u8]| in_flag(flag, &mut is_next, argument);
+    // SAFETY: this process still has one thread, and the arguments were parsed from copies.
+    if let Err(error) = unsafe { exposure::overwrite(in_argument, |_| None) } {
+        tracing::warn!(%error, "the token stays readable in this process's arguments");
+    }
+}
+
+/// `--flag VALUE` in two arguments, or `--flag=VALUE` in one.
+fn in_flag(flag: &str, is_next: &mut bool, argument: &[u8]) -> Option<Range<usize>> {
+    if std::mem::take(is_next) {
+        return Some(0..argument.len());
+    }
+    let rest = argument.strip_prefix(flag.as_bytes())?;
+    *is_next = rest.is_empty();
+    rest.starts_with(b"=").then_some(flag.len() + 1..argument.len())
 }
 
 /// The value of every setting. Other variables are the sessions' too, and stay.
@@ -39,6 +59,23 @@ fn in_argument(argument: &[u8]) -> Option<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_value_of_a_flag_is_found_in_both_forms() {
+        for (arguments, expected) in [
+            (&["trl", "swerex", "--auth-token", "secret", "--port", "0"][..], &[3][..]),
+            (&["trl", "swerex", "--auth-token=secret", "--auth-tokens", "x"], &[2]),
+            (&["trl", "--auth-token", "--auth-token", "x"], &[2]),
+            (&["trl", "swerex"], &[]),
+        ] {
+            let mut is_next = false;
+            let found: Vec<usize> = (0..arguments.len())
+                .filter(|n| in_flag("--auth-token", &mut is_next, arguments[*n].as_bytes()).is_some())
+                .collect();
+            assert_eq!(found, expected, "{arguments:?}");
+        }
+        assert_eq!(in_flag("--t", &mut false, b"--t=secret"), Some(4..10));
+    }
 
     #[test]
     fn settings_and_credentials_are_found() {
