@@ -66,7 +66,11 @@ fn read_id(raw: Option<&RawValue>) -> Result<(String, Option<String>), Fault> {
         return bad(&format!("this one has {} bytes, at most {MAX_ID_BYTES} are echoed", raw.len()));
     }
     match raw.as_bytes().first() {
-        Some(b'"') => Ok((raw.to_owned(), serde_json::from_str(raw).ok())),
+        Some(b'"') => match serde_json::from_str(raw) {
+            Ok(text) => Ok((raw.to_owned(), Some(text))),
+            // Half of a surrogate pair: JSON, but many programs cannot read it back.
+            Err(_) => bad("this one is not Unicode text"),
+        },
         Some(b'-' | b'0'..=b'9') if serde_json::from_str::<serde_json::Number>(raw).is_ok() => {
             Ok((raw.to_owned(), None))
         }
@@ -169,6 +173,7 @@ mod tests {
             (b"{\"id\":true,\"method\":\"system.ping\"}", "null", Code::InvalidParams, "true"),
             (b"{\"id\":[1],\"method\":\"system.ping\"}", "null", Code::InvalidParams, "[1]"),
             (long_id.as_bytes(), "null", Code::InvalidParams, "1024"),
+            (br#"{"id":"\ud800","method":"system.ping"}"#, "null", Code::InvalidParams, "Unicode"),
             (b"{\"id\":1}", "1", Code::InvalidParams, "`method`"),
             (b"{\"id\":1,\"method\":7}", "1", Code::InvalidParams, "`method`"),
             (b"{\"id\":1,\"method\":\"nope\"}", "1", Code::MethodNotFound, "nope"),

@@ -103,6 +103,13 @@ mod tests {
     }
 
     #[test]
+    fn a_digit_beside_another_character_is_a_character() {
+        let mut labels = ["aa", "a1", "a:", "a-", "a0", "a0a", "a00"];
+        labels.sort_by(|a, b| natural_order(a, b));
+        assert_eq!(labels, ["a-", "a0", "a00", "a0a", "a1", "a:", "aa"]);
+    }
+
+    #[test]
     fn a_numbered_label_is_always_a_label() {
         for harness in ["claude", "", "é", "a b/../c", &"x".repeat(90)] {
             let label = Label::numbered(harness, u32::MAX);

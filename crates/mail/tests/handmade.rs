@@ -54,11 +54,15 @@ impl Handmade {
         epoch: u64,
         plaintext: &[u8],
     ) {
+        let outgoing = self.seal(to, ratchet, epoch, plaintext);
+        assert_eq!(office.relay.publish(vec![outgoing]).await.unwrap(), [Published::Stored]);
+    }
+
+    pub fn seal(&self, to: &Address, ratchet: &mut Ratchet, epoch: u64, plaintext: &[u8]) -> Outgoing {
         let message = ratchet.seal(plaintext).unwrap();
         let packet = Packet::new(message, &self.device.card(&self.identity, epoch));
         let (id, bytes) = (packet.id().as_str().to_owned(), packet.to_bytes().unwrap());
-        let outgoing = Outgoing { from: self.address(), to: to.clone(), id, bytes };
-        assert_eq!(office.relay.publish(vec![outgoing]).await.unwrap(), [Published::Stored]);
+        Outgoing { from: self.address(), to: to.clone(), id, bytes }
     }
 
     /// A message with this body.

@@ -14,6 +14,7 @@ mod handmade;
 mod hostile;
 mod notices;
 mod registry;
+mod resending;
 mod retention;
 mod rules;
 mod sealing;

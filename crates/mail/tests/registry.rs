@@ -369,6 +369,15 @@ async fn a_session_that_comes_back_soon_finds_its_mail() {
 }
 
 #[tokio::test]
+async fn a_connection_speaks_for_nobody_after_it_released_its_session() {
+    let office = Office::open();
+    office.agents(&["alice"]).await;
+    office.get(1, "agent.release", json!({})).await;
+    let fault = office.ask(1, "agent.whoami", json!({})).await.unwrap_err();
+    assert_eq!(fault.code.as_str(), "AUTH_FAILED", "{fault}");
+}
+
+#[tokio::test]
 async fn what_a_released_session_left_unread_is_routed_again() {
     let office = Office::open();
     office.agents(&["alice", "bob"]).await;

@@ -102,6 +102,10 @@ async fn after_a_new_epoch_of_a_peer_no_older_ratchet_seals() {
     let mut new = peer.ratchet(&office, &to).await;
     peer.mail_in_epoch(&office, &to, &mut new, 2, b"restored").await;
     assert_eq!(office.take_texts(1, 1).await, ["restored"]);
+    // Another first message of the same epoch leaves the one before as it is.
+    let mut second = peer.ratchet(&office, &to).await;
+    peer.mail_in_epoch(&office, &to, &mut second, 2, b"a second one").await;
+    assert_eq!(office.take_texts(1, 1).await, ["a second one"]);
     // Sealed before the backup was restored, and late.
     peer.mail(&office, &to, &mut old, b"late").await;
     assert_eq!(office.take_texts(1, 1).await, ["late"], "it still opens");
@@ -111,7 +115,7 @@ async fn after_a_new_epoch_of_a_peer_no_older_ratchet_seals() {
     assert_eq!(office.take_texts(1, 1).await, ["later still"]);
     office.stop().await;
     assert_eq!(count(&office, "SELECT count(*) FROM ratchets WHERE may_seal = 1 AND peer_epoch < 2"), 0);
-    assert_eq!(count(&office, "SELECT count(*) FROM ratchets WHERE may_seal = 1 AND peer_epoch = 2"), 1);
+    assert_eq!(count(&office, "SELECT count(*) FROM ratchets WHERE may_seal = 1 AND peer_epoch = 2"), 2);
     let stmt = format!("SELECT count(*) FROM ratchets WHERE may_seal = 1 AND id = '{}'", new.id());
     assert_eq!(count(&office, &stmt), 1);
 }

@@ -121,8 +121,10 @@ async fn a_reset_exchanges_new_keys_and_sends_again_what_was_not_confirmed() {
     let mut office = talked().await;
     let before = office.get(1, "mail.reset", json!({"who": "bob"})).await;
     assert_eq!((&before["who"], &before["resent"]), (&json!("bob"), &json!(0)));
+    office.clock.advance(10_000);
     let fault = office.ask(1, "mail.reset", json!({"who": "bob"})).await.unwrap_err();
     assert_eq!(fault.code.as_str(), "RESOURCE_PRESSURE", "{fault}");
+    assert!(fault.message.ends_with("try again in 51 s"), "{fault}");
     let id = office.send(1, json!({"to": "bob", "text": "under new keys"})).await;
     assert_eq!(office.take_texts(2, 1).await, ["under new keys"]);
     office.get(2, "mail.inbox", json!({})).await;

@@ -173,6 +173,30 @@ mod tests {
     }
 
     #[test]
+    fn a_grant_allows_its_scope_and_what_needs_less() {
+        let request = |method: &str, params| Request::parse(method, params).unwrap();
+        let requests = [
+            (Scope::Read, request("session.list", serde_json::json!({}))),
+            (Scope::Run, request("session.create", serde_json::json!({}))),
+            (Scope::Admin, request("system.shutdown", serde_json::json!({}))),
+        ];
+        for scope in [Scope::Read, Scope::Run, Scope::Admin] {
+            let grant = Grant { name: "ana".into(), scope };
+            for (needed, request) in &requests {
+                let allowed = grant.allows(request);
+                assert_eq!(allowed.is_ok(), *needed <= scope, "{scope:?} {needed:?}: {allowed:?}");
+                if let Err(fault) = allowed {
+                    assert_eq!(fault.code, Code::AuthFailed);
+                    assert!(
+                        fault.message.contains("\"ana\"") && fault.message.contains(needed.name()),
+                        "{fault}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_bad_line_is_named() {
         for (text, line, expected) in [
             ("ana admin\n", 1, "are expected"),

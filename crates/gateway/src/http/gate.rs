@@ -139,6 +139,64 @@ fn preflight() -> Response {
 mod tests {
     use super::*;
 
+    fn gate() -> Gate {
+        let scheme = super::super::origin::Scheme::Http;
+        let allowed = Allowed { scheme, hosts: Vec::new(), origins: vec!["https://board.example".into()] };
+        Gate { tokens: Tokens::load(Some("0123456789abcdef"), None).unwrap(), allowed }
+    }
+
+    #[test]
+    fn a_page_may_ask_if_it_is_ours_or_listed() {
+        for (headers, expected) in [
+            (&[("host", "localhost:1")][..], Ok(None)),
+            (&[("host", "localhost:1"), ("origin", "http://localhost:1")], Ok(Some("http://localhost:1"))),
+            (
+                &[("host", "localhost:1"), ("origin", "https://board.example")],
+                Ok(Some("https://board.example")),
+            ),
+            (&[("host", "localhost:1"), ("origin", "https://localhost:1")], Err("of this origin")),
+            (&[("host", "localhost:1"), ("origin", "http://evil.example")], Err("of this origin")),
+            (&[("host", "localhost:1"), ("origin", "\u{e9}")], Err("of this origin")),
+            (&[("host", "evil.example")], Err("\"evil.example\"")),
+            (&[("host", "localhost"), ("host", "localhost")], Err("which host")),
+            (&[], Err("which host")),
+        ] {
+            let mut request = Request::builder().uri("/v1/rpc");
+            for (name, value) in headers {
+                request = request.header(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+            }
+            let page = gate().page_of(&request.body(Body::empty()).unwrap());
+            match (page, expected) {
+                (Ok(page), Ok(expected)) => {
+                    assert_eq!(page.as_ref().map(|page| page.to_str().unwrap()), expected)
+                }
+                (Err(fault), Err(expected)) => {
+                    assert!(fault.message.contains(expected), "{headers:?}: {fault}")
+                }
+                (page, _) => panic!("{headers:?}: {page:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn one_token_is_needed_and_no_second_one() {
+        let right = "Bearer 0123456789abcdef";
+        for (given, fine) in [
+            (&[right][..], true),
+            (&[], false),
+            (&[right, right], false),
+            (&["Bearer 0123456789abcdeX"], false),
+            (&["0123456789abcdef"], false),
+            (&["Bearer "], false),
+        ] {
+            let mut headers = HeaderMap::new();
+            for value in given {
+                headers.append(header::AUTHORIZATION, HeaderValue::from_static(value));
+            }
+            assert_eq!(gate().grant(&headers).is_ok(), fine, "{given:?}");
+        }
+    }
+
     #[test]
     fn the_scheme_is_bearer_in_any_case() {
         assert_eq!(bearer(b"Bearer abc"), Some(&b"abc"[..]));

@@ -154,7 +154,7 @@ impl Office {
 }
 
 /// How long anything may take before it counts as hung. Not a speed limit.
-const GUARD: Duration = Duration::from_secs(30);
+pub const GUARD: Duration = Duration::from_secs(30);
 
 /// Asks until the answer is the expected one. For facts that nobody announces.
 pub async fn until<F: Future<Output = Value>>(

@@ -255,13 +255,12 @@ impl Tx<'_> {
 
     /// Nobody waits for a contact word, a receipt or new keys, and nobody would send it again.
     fn refused_word(&self, row: i64, refusal: Refusal) -> Result<(), MailError> {
-        // Some days: a mailbox that is full for longer is read by nobody.
-        const TRIES: i64 = 100;
-        let may_try = self
+        let attempts = self
             .db
-            .prepare_cached("SELECT 1 FROM packets WHERE id = ?1 AND attempts < ?2")?
-            .exists(params![row, TRIES])?;
-        if refusal == Refusal::MailboxFull && may_try {
+            .prepare_cached("SELECT attempts FROM packets WHERE id = ?1")?
+            .query_row([row], |row| row.get(0))
+            .optional()?;
+        if attempts.is_some_and(|attempts| is_repeated(refusal, attempts)) {
             return self.publish_later(row);
         }
         tracing::warn!(row, ?refusal, "the relay refused a word to another daemon");
@@ -311,5 +310,29 @@ impl Tx<'_> {
             .prepare_cached("UPDATE outbox SET pending = 1, state = 'queued' WHERE id = ?1")?
             .execute([outbox_id])?;
         self.tell_history(outbox_id, State::Queued, None, self.now)
+    }
+}
+
+/// Whether a word that was refused goes out again. A mailbox that is full for some days is read by nobody.
+fn is_repeated(refusal: Refusal, attempts: i64) -> bool {
+    const TRIES: i64 = 100;
+    refusal == Refusal::MailboxFull && attempts < TRIES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_full_mailbox_is_tried_again_and_not_for_ever() {
+        for (refusal, attempts, expected) in [
+            (Refusal::MailboxFull, 0, true),
+            (Refusal::MailboxFull, 99, true),
+            (Refusal::MailboxFull, 100, false),
+            (Refusal::UnknownMailbox, 0, false),
+            (Refusal::TooLarge, 0, false),
+        ] {
+            assert_eq!(is_repeated(refusal, attempts), expected, "{refusal:?} {attempts}");
+        }
     }
 }

@@ -145,7 +145,7 @@ impl Tx<'_> {
                 "SELECT ifnull(max(peer_epoch), 0) FROM ratchets WHERE agent_id = ?1 AND peer = ?2",
             )?
             .query_row(params![agent_id, peer], |row| row.get(0))?;
-        if card.epoch > known_epoch && known_epoch > 0 {
+        if card.epoch > known_epoch {
             // The peer came back from a backup: it cannot be trusted to still have the old ratchets.
             self.db.execute(
                 "UPDATE ratchets SET may_seal = 0 WHERE agent_id = ?1 AND peer = ?2",
@@ -190,7 +190,7 @@ impl Tx<'_> {
             let rows = query.query_map(params![agent_id, peer], |row| row.get(0).map(Zeroizing::new))?;
             rows.collect::<Result<_, _>>()?
         };
-        let mut failure = OpenError::Undecryptable("there is no ratchet with this peer".to_owned());
+        let mut failure = None;
         for pickle in pickles {
             let mut ratchet = Ratchet::restore(&pickle)?;
             match ratchet.open(message) {
@@ -198,12 +198,13 @@ impl Tx<'_> {
                     self.ratchet_opened(agent_id, peer, &ratchet)?;
                     return Ok(Ok(plaintext));
                 }
-                Err(OpenError::Replayed) => failure = OpenError::Replayed,
-                Err(other) if failure != OpenError::Replayed => failure = other,
-                Err(_) => {}
+                // It belongs to this ratchet, so no other one opens it.
+                Err(OpenError::Replayed) => return Ok(Err(OpenError::Replayed)),
+                Err(other) => failure = Some(other),
             }
         }
-        Ok(Err(failure))
+        let none = || OpenError::Undecryptable("there is no ratchet with this peer".to_owned());
+        Ok(Err(failure.unwrap_or_else(none)))
     }
 
     /// The store came from a backup: its ratchets may open what is on its way, but never seal again.

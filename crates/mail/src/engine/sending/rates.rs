@@ -71,4 +71,19 @@ mod tests {
         // A clock that goes back gives nothing.
         assert!(!take(Direction::Outgoing, 0));
     }
+
+    #[test]
+    fn many_others_neither_refill_a_bucket_nor_stay_for_ever() {
+        let rates = Rates::default();
+        let take = |peer: &str, now| rates.take(1, peer, Direction::Incoming, 1, now);
+        let count = || rates.0.lock().unwrap().len();
+        assert!(take("p", 0) && !take("p", 0));
+        for n in 0..KEPT {
+            take(&n.to_string(), 0);
+        }
+        assert!(!take("p", 0));
+        assert_eq!(count(), KEPT + 1);
+        assert!(take("p", 60_000));
+        assert_eq!(count(), 1, "those that are full again say nothing");
+    }
 }
