@@ -1,11 +1,12 @@
 //! The life of a daemon: claim, adopt, listen, serve, drain, end.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
@@ -97,6 +98,9 @@ pub async fn serve(
     mut config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
+    // Signals are heard from here on: one that comes while the daemon starts ends it in good order.
+    let mut shutdown = std::pin::pin!(shutdown);
+    let ends_at_once = poll_fn(|context| Poll::Ready(shutdown.as_mut().poll(context).is_ready())).await;
     // Sessions are told this path, and do not share our working directory.
     gateway.socket = gateway.socket.map(|path| std::path::absolute(&path).unwrap_or(path));
     let (claim, web) = claim(&mut gateway).await?;
@@ -145,7 +149,7 @@ pub async fn serve(
         web.accept_all(runtime.clone(), Arc::clone(&web_connections), most, watched.clone(), also)
     });
     tokio::select! {
-        () = shutdown => {}
+        () = async { if !ends_at_once { shutdown.await } } => {}
         _ = runtime.stop_requested() => {}
         () = stdio_over => {}
         () = accept(listener.as_mut(), &runtime, &connections, most, &watched) => {}

@@ -5,6 +5,9 @@
 mod daemon;
 
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
 use daemon::{config, start, start_in};
 use serde_json::json;
@@ -93,4 +96,29 @@ async fn shutdown_is_answered_first_and_the_next_daemon_can_start_at_once() {
     let next = trl_gateway::serve(gateway, config(daemon.dir.path()), async {});
     next.await.unwrap();
     daemon.ended().await;
+}
+
+#[tokio::test]
+async fn a_signal_is_heard_before_anybody_can_connect() {
+    let dir = tempfile::tempdir().unwrap();
+    let (heard, ready) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    // As with a signal: whoever has not begun to listen for it does not hear it.
+    let listening = Arc::clone(&heard);
+    let mut polls = 0;
+    let shutdown = std::future::poll_fn(move |context| {
+        listening.store(true, Ordering::Relaxed);
+        polls += 1;
+        context.waker().wake_by_ref();
+        if polls < 3 { Poll::Pending } else { Poll::Ready(()) }
+    });
+    let (was_heard, is_ready) = (Arc::clone(&heard), Arc::clone(&ready));
+    let gateway = trl_gateway::GatewayConfig {
+        socket: Some(dir.path().join("t.sock")),
+        on_ready: Some(Box::new(move |_| {
+            is_ready.store(was_heard.load(Ordering::Relaxed), Ordering::Relaxed)
+        })),
+        ..Default::default()
+    };
+    trl_gateway::serve(gateway, config(dir.path()), shutdown).await.unwrap();
+    assert!(ready.load(Ordering::Relaxed), "signals were not heard yet when clients could connect");
 }
