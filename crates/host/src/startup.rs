@@ -1,6 +1,8 @@
 //! The time before a shell is ready for its first command. The user's start-up files run then: they
 //! may write, take long, hang or end the shell. None of that is part of any command.
 
+use trl_protocol::fault::Fault;
+
 use crate::commands::Requester;
 use crate::driver::StartupFailure;
 
@@ -15,6 +17,8 @@ pub(crate) struct Startup {
     /// Start-up files did not let a later shell become ready: from then on they are not read.
     skip_files: bool,
     waiting: Vec<Requester>,
+    /// Why the session ends without ever having been ready.
+    failure: Option<Fault>,
 }
 
 impl Startup {
@@ -26,6 +30,16 @@ impl Startup {
     pub(crate) fn end(&mut self) -> Vec<Requester> {
         self.is_over = true;
         std::mem::take(&mut self.waiting)
+    }
+
+    /// The session ends. Gives those who waited; whoever asks from now on is refused in the same way.
+    pub(crate) fn fail(&mut self, fault: Fault) -> Vec<Requester> {
+        self.failure = Some(fault);
+        self.end()
+    }
+
+    pub(crate) fn failure(&self) -> Option<&Fault> {
+        self.failure.as_ref()
     }
 
     pub(crate) fn wait(&mut self, who: Requester) {

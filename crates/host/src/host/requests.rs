@@ -34,7 +34,7 @@ impl Host {
                 self.subscribers.await_restart(from(req));
                 return self.drive(Event::Restart);
             }
-            ToHost::AwaitReady { req } => (req, Ok(self.on_await_ready(from(req)))),
+            ToHost::AwaitReady { req } => (req, self.on_await_ready(from(req))),
             ToHost::Watch { req } => return self.subscribers.watch(from(req)),
             ToHost::Proxy { req } => return self.subscribers.await_listener(from(req), self.cage.listener()),
             ToHost::Note { req, text } => {

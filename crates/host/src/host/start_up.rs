@@ -25,12 +25,15 @@ impl Host {
         }
     }
 
-    pub(super) fn on_await_ready(&mut self, who: Requester) -> Option<FromHost> {
+    pub(super) fn on_await_ready(&mut self, who: Requester) -> Result<Option<FromHost>, Fault> {
+        if let Some(fault) = self.startup.failure() {
+            return Err(fault.clone());
+        }
         if self.is_starting() {
             self.startup.wait(who);
-            return None;
+            return Ok(None);
         }
-        Some(FromHost::Session { req: who.req, session: Box::new(self.info()) })
+        Ok(Some(FromHost::Session { req: who.req, session: Box::new(self.info()) }))
     }
 
     /// The shell is gone before it was ready. A session that never was is ended; one that has a
@@ -53,7 +56,7 @@ impl Host {
         for number in self.commands.take_queue() {
             self.refuse(number, fault(", and the command did not run"));
         }
-        for who in self.startup.end() {
+        for who in self.startup.fail(fault("")) {
             self.subscribers.refuse(who, fault(""));
         }
         self.wind_down(None, true, &why);
