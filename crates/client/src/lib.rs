@@ -30,4 +30,4 @@ pub use head_tail::{Cut, HeadTail};
 pub use message::Event;
 pub use options::{Options, Start};
 pub use stream::{ExecStream, Step};
-pub use view::{SessionView, Shown};
+pub use view::{SessionView, ViewEvent};

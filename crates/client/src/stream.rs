@@ -27,7 +27,7 @@ pub struct ExecStream<'c> {
     client: &'c Client,
     /// Given back to the client with the end of the stream.
     connection: Option<Connection>,
-    asked: Asked,
+    asked: SentRequest,
     exec_id: Option<ExecId>,
     /// That it runs was told.
     started: bool,
@@ -37,18 +37,18 @@ pub struct ExecStream<'c> {
 
 /// The request that the connection carries.
 #[derive(Debug)]
-struct Asked {
+struct SentRequest {
     method: &'static str,
     id: String,
     line: Vec<u8>,
 }
 
-impl Asked {
-    fn new<M: Method>(client: &Client, params: &M::Params) -> Result<Asked> {
+impl SentRequest {
+    fn new<M: Method>(client: &Client, params: &M::Params) -> Result<SentRequest> {
         let id = client.next_id();
         let line = message::request(&id, M::NAME, params)
             .map_err(|error| Error::Unreadable { method: M::NAME, problem: error.to_string() })?;
-        Ok(Asked { method: M::NAME, id, line })
+        Ok(SentRequest { method: M::NAME, id, line })
     }
 
     fn lost(&self) -> Error {
@@ -85,19 +85,19 @@ impl<'c> ExecStream<'c> {
     pub(crate) async fn run(client: &'c Client, params: &RunParams) -> Result<ExecStream<'c>> {
         let run_id = params.run_id.clone().or_else(|| Some(client.next_id()));
         let params = RunParams { encoding: Encoding::Base64, run_id, ..params.clone() };
-        Self::begin(client, Asked::new::<methods::ExecStream>(client, &params)?, None, [0, 0]).await
+        Self::begin(client, SentRequest::new::<methods::ExecStream>(client, &params)?, None, [0, 0]).await
     }
 
     pub(crate) async fn attach(client: &'c Client, params: &AttachParams) -> Result<ExecStream<'c>> {
         let exec_id = params.exec_id.parse().ok();
         let heard = [params.stdout_offset, params.stderr_offset];
         let params = AttachParams { encoding: Encoding::Base64, ..params.clone() };
-        Self::begin(client, Asked::new::<methods::ExecAttach>(client, &params)?, exec_id, heard).await
+        Self::begin(client, SentRequest::new::<methods::ExecAttach>(client, &params)?, exec_id, heard).await
     }
 
     async fn begin(
         client: &'c Client,
-        asked: Asked,
+        asked: SentRequest,
         exec_id: Option<ExecId>,
         heard: [u64; 2],
     ) -> Result<ExecStream<'c>> {
@@ -212,7 +212,7 @@ impl<'c> ExecStream<'c> {
                 stderr_offset: self.heard[1],
                 encoding: Encoding::Base64,
             };
-            self.asked = Asked::new::<methods::ExecAttach>(self.client, &params)?;
+            self.asked = SentRequest::new::<methods::ExecAttach>(self.client, &params)?;
         }
         // Else it is sent again under the same `run_id`: if it has begun, it is not begun again.
         self.connection = Some(self.asked.send(self.client, &mut self.patience).await?);

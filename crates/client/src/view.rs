@@ -17,7 +17,7 @@ const METHOD: &str = methods::SessionAttach::NAME;
 
 /// What comes next of a session.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shown {
+pub enum ViewEvent {
     /// Bytes for the terminal.
     Bytes { offset: u64, bytes: Vec<u8> },
     /// The last: why it ended.
@@ -40,17 +40,17 @@ impl<'c> SessionView<'c> {
         Ok(SessionView { client, connection, params: params.clone(), id, patience })
     }
 
-    /// What comes next; nothing comes after [`Shown::Over`] or an error.
+    /// What comes next; nothing comes after [`ViewEvent::Over`] or an error.
     ///
     /// Not cancel-safe: a call that is dropped half-way may lose a line.
-    pub async fn next(&mut self) -> Result<Shown> {
+    pub async fn next(&mut self) -> Result<ViewEvent> {
         loop {
             let read = match self.connection.next_line().await {
                 Ok(line) => read(line, &self.id, self.client.may_start())?,
                 Err(ended) => Read::Cut(ended),
             };
             match read {
-                Read::Shown(shown) => {
+                Read::ViewEvent(shown) => {
                     self.patience.renew();
                     return Ok(shown);
                 }
@@ -79,7 +79,7 @@ impl<'c> SessionView<'c> {
 }
 
 enum Read {
-    Shown(Shown),
+    ViewEvent(ViewEvent),
     Skip,
     Cut(Ended),
     /// Cut by a daemon that says goodbye and still holds its socket.
@@ -89,12 +89,12 @@ enum Read {
 fn read(line: &[u8], id: &str, may_start: bool) -> Result<Read> {
     Ok(match message::read(line, id).map_err(unreadable)? {
         Some(Incoming::Event { name, data }) => match message::event(&name, data).map_err(unreadable)? {
-            Some(Event::Output { offset, bytes, .. }) => Read::Shown(Shown::Bytes { offset, bytes }),
+            Some(Event::Output { offset, bytes, .. }) => Read::ViewEvent(ViewEvent::Bytes { offset, bytes }),
             _ => Read::Skip,
         },
         Some(Incoming::Done(data)) => {
             let over = serde_json::from_str(data).map_err(|error| unreadable(error.to_string()))?;
-            Read::Shown(Shown::Over(over))
+            Read::ViewEvent(ViewEvent::Over(over))
         }
         Some(Incoming::Failed(fault)) if fault.code == Code::ShuttingDown && may_start => Read::Leaving,
         Some(Incoming::Failed(fault)) => return Err(Error::Fault(fault)),

@@ -15,7 +15,7 @@ use trl_protocol::{Code, Fault, Reply, Request, limits};
 use trl_runtime::{Caller, Connected, EventSink, Gone, Presence, Runtime};
 
 use crate::http::Grant;
-use crate::line_reader::{LineReader, Next};
+use crate::line_reader::{LineReader, NextLine};
 use crate::outbox::{Events, Outbox};
 use crate::request_line::{self, Call, Refusal};
 use crate::written;
@@ -109,7 +109,7 @@ impl Connection {
                 _ = phase.wait_for(|phase| *phase >= Phase::Draining) => return,
             };
             match next {
-                Ok(Next::Line(line)) => {
+                Ok(NextLine::Line(line)) => {
                     let weight = 1 + (line.len() / WEIGHT_BYTES) as u32;
                     let Ok(permit) = Arc::clone(&self.in_flight).acquire_many_owned(weight).await else {
                         return;
@@ -118,14 +118,14 @@ impl Connection {
                         return;
                     }
                 }
-                Ok(Next::TooLong) => {
+                Ok(NextLine::TooLong) => {
                     if self.answer("null", &Err(too_long())).await.is_ok() {
                         // What cannot be read in time is not worth waiting for.
                         let _ = tokio::time::timeout(DRAIN, lines.drain()).await;
                     }
                     return;
                 }
-                Ok(Next::End) => return,
+                Ok(NextLine::End) => return,
                 Err(error) => {
                     tracing::debug!(%error, "a connection broke");
                     return;

@@ -22,7 +22,7 @@ pub(crate) struct LineReader<R> {
 
 /// What comes next on a connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Next<'a> {
+pub(crate) enum NextLine<'a> {
     /// Without its end; the last line needs none.
     Line(&'a [u8]),
     /// Nothing after it can be told apart.
@@ -36,13 +36,13 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 
     /// The next line that is not empty. Cancel safe: nothing read is lost.
-    pub(crate) async fn next(&mut self) -> io::Result<Next<'_>> {
+    pub(crate) async fn next(&mut self) -> io::Result<NextLine<'_>> {
         loop {
             match self.find() {
                 Some(range) if range.is_empty() => {}
-                Some(range) => return Ok(Next::Line(&self.buffer[range])),
-                None if self.buffer.len() - self.start > self.limit => return Ok(Next::TooLong),
-                None if self.ended => return Ok(Next::End),
+                Some(range) => return Ok(NextLine::Line(&self.buffer[range])),
+                None if self.buffer.len() - self.start > self.limit => return Ok(NextLine::TooLong),
+                None if self.ended => return Ok(NextLine::End),
                 None => self.fill().await?,
             }
         }
@@ -112,12 +112,12 @@ mod tests {
         let mut found = Vec::new();
         loop {
             match reader.next().await.unwrap() {
-                Next::Line(line) => found.push(String::from_utf8(line.to_vec()).unwrap()),
-                Next::TooLong => {
+                NextLine::Line(line) => found.push(String::from_utf8(line.to_vec()).unwrap()),
+                NextLine::TooLong => {
                     found.push("<too long>".to_owned());
                     return found;
                 }
-                Next::End => return found,
+                NextLine::End => return found,
             }
         }
     }
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(lines(b"12345", 4).await, ["<too long>"]);
         let long = vec![b'x'; 50_000_000];
         let mut reader = LineReader::new(&long[..], 1_000_000);
-        assert_eq!(reader.next().await.unwrap(), Next::TooLong);
+        assert_eq!(reader.next().await.unwrap(), NextLine::TooLong);
         assert!(reader.buffer.capacity() < 4_000_000);
         reader.drain().await.unwrap();
     }
@@ -157,9 +157,9 @@ mod tests {
             tokio::io::AsyncWriteExt::write_all(&mut writer, b"ab\n\ncd").await.unwrap();
         });
         let mut reader = LineReader::new(reader, 10);
-        assert_eq!(reader.next().await.unwrap(), Next::Line(b"ab"));
-        assert_eq!(reader.next().await.unwrap(), Next::Line(b"cd"));
-        assert_eq!(reader.next().await.unwrap(), Next::End);
+        assert_eq!(reader.next().await.unwrap(), NextLine::Line(b"ab"));
+        assert_eq!(reader.next().await.unwrap(), NextLine::Line(b"cd"));
+        assert_eq!(reader.next().await.unwrap(), NextLine::End);
         writing.await.unwrap();
     }
 }

@@ -48,7 +48,7 @@ pub(crate) enum Begun {
 
 /// What is to be done with the processes that are still alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum ShutdownStep {
     /// They have time left.
     Wait,
     /// Only the shell is left: it is to hang up.
@@ -140,16 +140,21 @@ impl Shutdown {
 
     /// What follows from the number of processes that are alive; the end of `awaited` is the next
     /// event.
-    pub(crate) fn consider(&mut self, alive: usize, only_shell: bool, awaited: Option<Awaited>) -> Next {
-        let Shutdown::WindingDown(ending) = self else { return Next::Wait };
+    pub(crate) fn consider(
+        &mut self,
+        alive: usize,
+        only_shell: bool,
+        awaited: Option<Awaited>,
+    ) -> ShutdownStep {
+        let Shutdown::WindingDown(ending) = self else { return ShutdownStep::Wait };
         ending.awaited = awaited;
         if alive == 0 {
-            Next::Goodbye
+            ShutdownStep::Goodbye
         } else if only_shell && !ending.shell_hung_up {
             ending.shell_hung_up = true;
-            Next::HangUpShell
+            ShutdownStep::HangUpShell
         } else {
-            Next::Wait
+            ShutdownStep::Wait
         }
     }
 
@@ -194,10 +199,10 @@ mod tests {
     fn the_shell_hangs_up_last_and_once() {
         let mut shutdown = begun(false, Instant::now());
         for (alive, only_shell, next) in [
-            (2, false, Next::Wait),
-            (1, true, Next::HangUpShell),
-            (1, true, Next::Wait),
-            (0, false, Next::Goodbye),
+            (2, false, ShutdownStep::Wait),
+            (1, true, ShutdownStep::HangUpShell),
+            (1, true, ShutdownStep::Wait),
+            (0, false, ShutdownStep::Goodbye),
         ] {
             assert_eq!(shutdown.consider(alive, only_shell, None), next);
         }

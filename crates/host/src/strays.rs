@@ -14,7 +14,7 @@ use crate::tree::{self, Process};
 /// Everything below the shell when a stop began. What is part of the command is
 /// signalled step by step; the others are left alone, if they stay what they were.
 #[derive(Debug, Default)]
-pub(crate) struct Seen(BTreeMap<(i32, u64), Found>);
+pub(crate) struct ProcessSnapshot(BTreeMap<(i32, u64), Found>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
@@ -24,8 +24,8 @@ enum Found {
     Fork,
 }
 
-impl Seen {
-    pub(crate) fn now(shell: Pid, job: &[Process]) -> Seen {
+impl ProcessSnapshot {
+    pub(crate) fn now(shell: Pid, job: &[Process]) -> ProcessSnapshot {
         let shell = shell.as_raw_nonzero().get();
         let image = image(shell);
         let job: BTreeSet<(i32, u64)> = job.iter().map(identity).collect();
@@ -35,7 +35,7 @@ impl Seen {
                 && self::image(process.pid) == image;
             (identity(&process), if is_fork { Found::Fork } else { Found::Program })
         });
-        Seen(all.collect())
+        ProcessSnapshot(all.collect())
     }
 
     /// What has come since, or has become the program that the shell forgot.

@@ -9,7 +9,7 @@ use trl_protocol::session::Usage;
 use crate::tree;
 
 pub(crate) fn of_session(accounted: cgroups::Usage) -> Usage {
-    let seen = Seen::below_host();
+    let seen = ProcessTotals::below_host();
     let cgroups::Usage { cpu_s, memory_bytes, memory_peak_bytes, processes, throttled_s } = accounted;
     Usage {
         cpu_s: cpu_s.or(Some(seen.cpu_s)),
@@ -22,7 +22,7 @@ pub(crate) fn of_session(accounted: cgroups::Usage) -> Usage {
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct ProcessTotals {
     cpu_s: f64,
     memory_bytes: u64,
     memory_peak_bytes: u64,
@@ -30,9 +30,9 @@ struct Seen {
     written_bytes: u64,
 }
 
-impl Seen {
-    fn below_host() -> Seen {
-        let mut seen = Seen::default();
+impl ProcessTotals {
+    fn below_host() -> ProcessTotals {
+        let mut seen = ProcessTotals::default();
         for process in tree::descendants(std::process::id() as i32) {
             let read = |file: &str| {
                 std::fs::read_to_string(format!("/proc/{}/{file}", process.pid)).unwrap_or_default()
@@ -53,7 +53,7 @@ impl Seen {
 }
 
 /// Of those that the host has waited for, and of those that they have.
-fn ended() -> Seen {
+fn ended() -> ProcessTotals {
     // SAFETY: all zeros is a valid value, and the call fills it in.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
@@ -61,10 +61,10 @@ fn ended() -> Seen {
         usage
     };
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    Seen {
+    ProcessTotals {
         cpu_s: seconds(usage.ru_utime) + seconds(usage.ru_stime),
         memory_peak_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
-        ..Seen::default()
+        ..ProcessTotals::default()
     }
 }
 

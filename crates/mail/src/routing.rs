@@ -13,7 +13,7 @@ pub struct LiveSession {
 
 /// What a message says about where it wants to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted<'a> {
+pub struct Destination<'a> {
     pub to_session: Option<&'a str>,
     /// The session that asked, when this answers something we sent to that very peer.
     pub asker: Option<Asker<'a>>,
@@ -44,7 +44,7 @@ pub enum HeldFor {
     Label,
 }
 
-pub fn route(wanted: Wanted<'_>, policy: Policy, pinned: Option<&str>, live: &[LiveSession]) -> Route {
+pub fn route(wanted: Destination<'_>, policy: Policy, pinned: Option<&str>, live: &[LiveSession]) -> Route {
     let is_live = |uuid: &str| live.iter().any(|session| session.uuid == uuid);
     let asker = wanted.asker.filter(|asker| wanted.to_session.is_none_or(|label| label == asker.label));
     if let Some(asker) = asker {
@@ -99,18 +99,18 @@ mod tests {
         Route::Deliver(vec![uuid.to_owned()])
     }
 
-    const NOTHING: Wanted<'_> = Wanted { to_session: None, asker: None, conversation: None };
+    const NOTHING: Destination<'_> = Destination { to_session: None, asker: None, conversation: None };
 
     #[test]
     fn the_whole_table() {
         let two = live(&["claude:10", "claude:2"]);
         let asked = |uuid, label| Some(Asker { uuid, label });
         let held = |uuid: &str| Route::HoldFor(HeldFor::Session { uuid: uuid.to_owned() });
-        type Case<'a> = (&'a str, Wanted<'a>, Policy, Option<&'a str>, &'a [LiveSession], Route);
+        type Case<'a> = (&'a str, Destination<'a>, Policy, Option<&'a str>, &'a [LiveSession], Route);
         let cases: Vec<Case<'_>> = vec![
             (
                 "named and live",
-                Wanted { to_session: Some("claude:10"), ..NOTHING },
+                Destination { to_session: Some("claude:10"), ..NOTHING },
                 Policy::Drop,
                 None,
                 &two,
@@ -118,7 +118,7 @@ mod tests {
             ),
             (
                 "named, not live: held, not given to another",
-                Wanted { to_session: Some("claude:3"), conversation: Some("u-claude:2"), ..NOTHING },
+                Destination { to_session: Some("claude:3"), conversation: Some("u-claude:2"), ..NOTHING },
                 Policy::Broadcast,
                 None,
                 &two,
@@ -126,7 +126,7 @@ mod tests {
             ),
             (
                 "answer goes to who asked",
-                Wanted { asker: asked("u-claude:10", "claude:10"), ..NOTHING },
+                Destination { asker: asked("u-claude:10", "claude:10"), ..NOTHING },
                 Policy::Primary,
                 None,
                 &two,
@@ -134,7 +134,7 @@ mod tests {
             ),
             (
                 "answer to a label that someone else has now is held for who asked",
-                Wanted { to_session: Some("claude:2"), asker: asked("u-old", "claude:2"), ..NOTHING },
+                Destination { to_session: Some("claude:2"), asker: asked("u-old", "claude:2"), ..NOTHING },
                 Policy::Primary,
                 None,
                 &two,
@@ -142,7 +142,7 @@ mod tests {
             ),
             (
                 "answer that names another session goes there",
-                Wanted { to_session: Some("claude:2"), asker: asked("u-old", "claude:9"), ..NOTHING },
+                Destination { to_session: Some("claude:2"), asker: asked("u-old", "claude:9"), ..NOTHING },
                 Policy::Primary,
                 None,
                 &two,
@@ -150,7 +150,7 @@ mod tests {
             ),
             (
                 "answer without a session, asker gone",
-                Wanted { asker: asked("u-old", "claude:2"), ..NOTHING },
+                Destination { asker: asked("u-old", "claude:2"), ..NOTHING },
                 Policy::Broadcast,
                 None,
                 &two,
@@ -158,7 +158,7 @@ mod tests {
             ),
             (
                 "conversation",
-                Wanted { conversation: Some("u-claude:10"), ..NOTHING },
+                Destination { conversation: Some("u-claude:10"), ..NOTHING },
                 Policy::Primary,
                 None,
                 &two,
@@ -166,7 +166,7 @@ mod tests {
             ),
             (
                 "conversation of a session that is gone falls to policy",
-                Wanted { conversation: Some("u-old"), ..NOTHING },
+                Destination { conversation: Some("u-old"), ..NOTHING },
                 Policy::Primary,
                 None,
                 &two,

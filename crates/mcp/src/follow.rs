@@ -31,7 +31,7 @@ pub(crate) struct Heard {
 }
 
 /// Something that can end the listening.
-enum Next {
+enum FollowEvent {
     Step(Step),
     Tick,
     Time,
@@ -63,18 +63,18 @@ pub(crate) async fn follow(
         let step = loop {
             let event = tokio::select! {
                 biased;
-                () = ct.cancelled(), if known.is_some() => Next::Cancelled,
-                step = &mut next => Next::Step(step.map_err(fault::of)?),
-                () = tokio::time::sleep_until(deadline), if known.is_some() => Next::Time,
-                _ = ticks.tick(), if teller.wanted() => Next::Tick,
+                () = ct.cancelled(), if known.is_some() => FollowEvent::Cancelled,
+                step = &mut next => FollowEvent::Step(step.map_err(fault::of)?),
+                () = tokio::time::sleep_until(deadline), if known.is_some() => FollowEvent::Time,
+                _ = ticks.tick(), if teller.wanted() => FollowEvent::Tick,
             };
             match (event, known) {
-                (Next::Step(step), _) => break step,
-                (Next::Tick, _) => teller.tell(last_line(&streams)).await,
-                (Next::Cancelled, Some(exec_id)) => {
+                (FollowEvent::Step(step), _) => break step,
+                (FollowEvent::Tick, _) => teller.tell(last_line(&streams)).await,
+                (FollowEvent::Cancelled, Some(exec_id)) => {
                     return Err(cancelled(client, exec_id, until.ends_command).await);
                 }
-                (Next::Time | Next::Cancelled, _) => break 'steps,
+                (FollowEvent::Time | FollowEvent::Cancelled, _) => break 'steps,
             }
         };
         match step {

@@ -18,7 +18,7 @@ const FRESH: Duration = Duration::from_secs(15);
 
 /// What is known of one runtime.
 #[derive(Debug, Clone)]
-pub(crate) struct Known {
+pub(crate) struct RuntimeHealth {
     pub(crate) state: RuntimeState,
     pub(crate) reason: Option<String>,
     pub(crate) since: String,
@@ -28,9 +28,9 @@ pub(crate) struct Known {
     looking: bool,
 }
 
-impl Known {
-    fn new() -> Known {
-        Known {
+impl RuntimeHealth {
+    fn new() -> RuntimeHealth {
+        RuntimeHealth {
             state: RuntimeState::Unknown,
             reason: None,
             since: now(),
@@ -54,17 +54,17 @@ fn now() -> String {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Health(Arc<Mutex<HashMap<String, Known>>>);
+pub(crate) struct Health(Arc<Mutex<HashMap<String, RuntimeHealth>>>);
 
 impl Health {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, RuntimeHealth>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is known; if that is old, it is looked at again.
-    pub(crate) fn of(&self, backend: &Arc<dyn Backend>) -> Known {
+    pub(crate) fn of(&self, backend: &Arc<dyn Backend>) -> RuntimeHealth {
         let mut all = self.lock();
-        let known = all.entry(backend.name().to_owned()).or_insert_with(Known::new);
+        let known = all.entry(backend.name().to_owned()).or_insert_with(RuntimeHealth::new);
         let told = known.clone();
         if !known.looking && known.looked.is_none_or(|looked| looked.elapsed() > FRESH) {
             known.looking = true;
@@ -93,7 +93,7 @@ impl Health {
     /// A session was started there, or could not be.
     pub(crate) fn note(&self, backend: &dyn Backend, started: Result<(), &Fault>) {
         let mut all = self.lock();
-        let known = all.entry(backend.name().to_owned()).or_insert_with(Known::new);
+        let known = all.entry(backend.name().to_owned()).or_insert_with(RuntimeHealth::new);
         match started {
             Ok(()) => {
                 let looked = known.looked;

@@ -127,15 +127,15 @@ impl Link {
     }
 
     /// Asks; the answer can then be waited for, or not.
-    pub(crate) async fn request(&self, message: impl FnOnce(u64) -> ToHost) -> Result<Asked, Fault> {
+    pub(crate) async fn request(&self, message: impl FnOnce(u64) -> ToHost) -> Result<PendingAnswer, Fault> {
         self.ask(message, false).await
     }
 
-    async fn ask(&self, message: impl FnOnce(u64) -> ToHost, at_start: bool) -> Result<Asked, Fault> {
+    async fn ask(&self, message: impl FnOnce(u64) -> ToHost, at_start: bool) -> Result<PendingAnswer, Fault> {
         let (to, answer) = oneshot::channel();
         let waiter = Waiter::Answer { to, ranges: Vec::new(), at_start };
         let pending = self.send(message, waiter).await?;
-        Ok(Asked { pending, answer })
+        Ok(PendingAnswer { pending, answer })
     }
 
     /// Asks for everything that comes, until the final message.
@@ -248,17 +248,17 @@ pub(crate) fn damage_text(reason: &str) -> String {
 
 /// A request that is on its way; dropped, nobody waits for its answer.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct PendingAnswer {
     pending: PendingRequest,
     answer: oneshot::Receiver<Result<Answer, End>>,
 }
 
-impl Asked {
+impl PendingAnswer {
     pub(crate) async fn answer(mut self) -> Result<Answer, Fault> {
         self.arrived().await
     }
 
-    /// As [`Asked::answer`], but can be waited for again after a time-out. Resolves once.
+    /// As [`PendingAnswer::answer`], but can be waited for again after a time-out. Resolves once.
     pub(crate) async fn arrived(&mut self) -> Result<Answer, Fault> {
         let answer = (&mut self.answer).await.unwrap_or(Err(End::Lost));
         let answer = answer.map_err(|end| self.pending.link.over(&end))?;

@@ -10,7 +10,7 @@ use trl_protocol::wire::{FromHost, ToHost};
 use trl_protocol::{ExecId, Fault, SessionId};
 
 use crate::backend::{Backend, HostHandle};
-use crate::link::{Answer, Asked, Link};
+use crate::link::{Answer, Link, PendingAnswer};
 
 /// A host answers within microseconds. One that takes longer is looked at: it may be stopped.
 const PROMPT_ANSWER: Duration = Duration::from_millis(20);
@@ -175,7 +175,7 @@ impl Session {
     }
 
     /// The host counts as unresponsive until it answers.
-    fn await_late_answer(self: &Arc<Self>, mut asked: Asked) {
+    fn await_late_answer(self: &Arc<Self>, mut asked: PendingAnswer) {
         self.unresponsive.send_replace(true);
         let session = Arc::clone(self);
         tokio::spawn(async move {

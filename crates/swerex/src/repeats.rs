@@ -19,16 +19,16 @@ pub(crate) struct Answer {
 }
 
 /// One request, however often it is sent.
-type Place = Arc<OnceCell<Answer>>;
+type StoredAnswer = Arc<OnceCell<Answer>>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Repeats {
-    known: Mutex<Known>,
+    known: Mutex<RememberedRequests>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    places: HashMap<String, Place>,
+struct RememberedRequests {
+    places: HashMap<String, StoredAnswer>,
     order: VecDeque<String>,
 }
 
@@ -43,7 +43,7 @@ impl Repeats {
         place.get_or_init(work).await.clone()
     }
 
-    fn place(&self, id: &str) -> Place {
+    fn place(&self, id: &str) -> StoredAnswer {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = known.places.get(id) {
             return Arc::clone(place);
@@ -53,7 +53,7 @@ impl Repeats {
         {
             known.places.remove(&oldest);
         }
-        let place = Place::default();
+        let place = StoredAnswer::default();
         known.places.insert(id.to_owned(), Arc::clone(&place));
         known.order.push_back(id.to_owned());
         place

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::watch;
-use trl_client::{Client, Error, SessionView, Shown};
+use trl_client::{Client, Error, SessionView, ViewEvent};
 use trl_protocol::exec::{Encoding, Stream};
 use trl_protocol::session::{AttachParams, Detached, InputParams, NOBODY_ATTACHED, Released, ResizeParams};
 use trl_protocol::{Fault, methods};
@@ -132,7 +132,7 @@ impl Stay<'_> {
     async fn show(
         self,
         mut view: SessionView<'_>,
-        first: Shown,
+        first: ViewEvent,
         terminal: &mut RawTerminal,
         streams: &mut Streams,
         pieces: watch::Sender<u64>,
@@ -144,12 +144,12 @@ impl Stay<'_> {
         let mut hint = Some(hint(self.key));
         loop {
             match shown {
-                Shown::Bytes { bytes, .. } => {
+                ViewEvent::Bytes { bytes, .. } => {
                     terminal.note(&bytes);
                     pieces.send_modify(|count| *count += 1);
                     streams.write(Stream::Stdout, &bytes).await?;
                 }
-                Shown::Over(detached) => return Ok(detached),
+                ViewEvent::Over(detached) => return Ok(detached),
             }
             if let Some(hint) = hint.take() {
                 streams.write(Stream::Stdout, hint.as_bytes()).await?;

@@ -167,7 +167,7 @@ fn scrolls(mut keys: &[u8]) -> Vec<Option<isize>> {
 }
 
 /// A line of the table: a session, or a command below it.
-struct Shown {
+struct TableRow {
     cells: [String; COLUMNS],
     style: Style,
 }
@@ -175,7 +175,7 @@ struct Shown {
 const COLUMNS: usize = 7;
 const HEAD: [&str; COLUMNS] = ["SESSION", "STATE", "TIME", "CPU", "MEMORY", "OUTPUT", "COMMAND / DIRECTORY"];
 
-fn rows(moment: &Moment) -> Vec<Shown> {
+fn rows(moment: &Moment) -> Vec<TableRow> {
     let mut rows = Vec::new();
     let home = human::home_dir();
     for session in &moment.sessions {
@@ -186,7 +186,10 @@ fn rows(moment: &Moment) -> Vec<Shown> {
         let usage = session.confinement.usage.unwrap_or_default();
         let cpu = usage.cpu_s.map(human::duration).unwrap_or_default();
         let memory = usage.memory_bytes.map(human::bytes).unwrap_or_default();
-        rows.push(Shown { cells: [name, ls::state(session), age, cpu, memory, String::new(), path], style });
+        rows.push(TableRow {
+            cells: [name, ls::state(session), age, cpu, memory, String::new(), path],
+            style,
+        });
         for exec in moment.execs.iter().filter(|exec| exec.session_id == session.session_id) {
             rows.push(command(exec));
         }
@@ -194,7 +197,7 @@ fn rows(moment: &Moment) -> Vec<Shown> {
     rows
 }
 
-fn command(exec: &ExecInfo) -> Shown {
+fn command(exec: &ExecInfo) -> TableRow {
     let (state, style) = match (&exec.waiting_for_input, exec.state) {
         (Some(prompt), _) if prompt.is_empty() => ("waits".to_owned(), Style::Yellow),
         (Some(prompt), _) => (format!("waits: {prompt}"), Style::Yellow),
@@ -208,7 +211,7 @@ fn command(exec: &ExecInfo) -> Shown {
     let text = exec.command.replace(char::is_control, " ");
     let output = human::bytes(exec.stdout_bytes + exec.stderr_bytes);
     let id = format!("  {}", exec.exec_id);
-    Shown { cells: [id, state, age, String::new(), String::new(), output, text], style }
+    TableRow { cells: [id, state, age, String::new(), String::new(), output, text], style }
 }
 
 /// Of the columns before the last, which takes what is left.

@@ -1,7 +1,7 @@
 //! `trl watch`: follows a session without touching it.
 
 use anstream::adapter::StripBytes;
-use trl_client::{Error, Event, SessionView, Shown};
+use trl_client::{Error, Event, SessionView, ViewEvent};
 use trl_protocol::Code;
 use trl_protocol::exec::Stream;
 use trl_protocol::session::AttachParams;
@@ -36,7 +36,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let mut shown = view.next().await?;
     let mut streams = Streams::new();
     let mut text = Text::default();
-    while let Shown::Bytes { offset, bytes } = shown {
+    while let ViewEvent::Bytes { offset, bytes } = shown {
         if context.output.json {
             Lines(context.output).take(Event::Output { stream: Stream::Stdout, offset, bytes }).await?;
         } else {
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
 }
 
 /// `None` at the end of the session, which ends the watch as it should.
-async fn next(view: &mut SessionView<'_>) -> Result<Option<Shown>> {
+async fn next(view: &mut SessionView<'_>) -> Result<Option<ViewEvent>> {
     match view.next().await {
         Ok(shown) => Ok(Some(shown)),
         Err(Error::Fault(fault)) if fault.code == Code::SessionTerminated => Ok(None),

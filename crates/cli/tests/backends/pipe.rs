@@ -18,7 +18,7 @@ use trl_protocol::{Fault, SessionId};
 use trl_runtime::Config;
 use trl_runtime::backend::{
     Backend, BoxFuture, ConnectError, Connection, Damage, HostHandle, Listing, Liveness, Local, LostSession,
-    Prepared, Reached, SavedSession, StartedHost, Wanted,
+    Prepared, Reached, SavedSession, StartRequest, StartedHost,
 };
 
 use super::daemon::World;
@@ -61,7 +61,7 @@ impl Backend for Piped {
         self.far.look()
     }
 
-    fn prepare<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Prepared, Fault>> {
+    fn prepare<'a>(&'a self, wanted: StartRequest<'a>) -> BoxFuture<'a, Result<Prepared, Fault>> {
         self.far.prepare(wanted)
     }
 

@@ -52,14 +52,14 @@ pub(crate) struct Admissions {
     clients: Arc<Semaphore>,
     most: u32,
     limits: Limits,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<UnauthenticatedConnections>,
     /// Some connection is unauthenticated no more.
     one_less: Notify,
 }
 
 /// Unauthenticated connections, oldest first.
 #[derive(Debug, Default)]
-struct Waiting {
+struct UnauthenticatedConnections {
     next: u64,
     connections: BTreeMap<u64, Unauthenticated>,
 }
@@ -77,7 +77,7 @@ impl Admissions {
         Admissions { runtime, clients, most, limits, waiting, one_less: Notify::new() }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, UnauthenticatedConnections> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -112,7 +112,7 @@ impl Admissions {
     }
 }
 
-impl Waiting {
+impl UnauthenticatedConnections {
     fn add(&mut self, connection: Unauthenticated) -> u64 {
         self.next += 1;
         self.connections.insert(self.next, connection);
@@ -219,8 +219,8 @@ mod tests {
     const FEW: Limits =
         Limits { per_address: 2, total: 3, grace: Duration::ZERO, time: Duration::from_secs(1) };
 
-    fn waiting(addresses: &[&str]) -> Waiting {
-        let mut waiting = Waiting::default();
+    fn waiting(addresses: &[&str]) -> UnauthenticatedConnections {
+        let mut waiting = UnauthenticatedConnections::default();
         for address in addresses {
             let address = address.parse().unwrap();
             let gives_way = Arc::new(Notify::new());

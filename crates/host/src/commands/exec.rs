@@ -16,7 +16,7 @@ use crate::driver::{Step, Stop, Why};
 use crate::shell::MemFile;
 use crate::shell::messages::MessageFilter;
 use crate::shell::snapshot::Hidden;
-use crate::strays::Seen;
+use crate::strays::ProcessSnapshot;
 use crate::terminal::{NextLook, Tty};
 use crate::tree::Process;
 
@@ -134,7 +134,7 @@ impl Background {
 #[derive(Debug)]
 pub(crate) struct StopTargets {
     /// Everything below the shell when the stop began.
-    pub(crate) seen: Seen,
+    pub(crate) seen: ProcessSnapshot,
     /// Everything that was part of the command when it was stopped.
     pub(crate) doomed: Vec<Process>,
     /// Those of them whose end is awaited.

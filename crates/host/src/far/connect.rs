@@ -3,14 +3,14 @@
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 
-use super::place::Place;
+use super::place::SessionPaths;
 use super::relay;
 
 /// Moved at once.
 const CHUNK: usize = 128 * 1024;
 
 /// Returns when either side closes its connection.
-pub(super) fn run(place: &Place) -> io::Result<()> {
+pub(super) fn run(place: &SessionPaths) -> io::Result<()> {
     let relay = relay::attach(place)?;
     let mut to_relay = relay.try_clone()?;
     std::thread::Builder::new().name("to-relay".to_owned()).spawn(move || {

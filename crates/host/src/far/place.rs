@@ -10,7 +10,7 @@ use trl_sys::private::create_dir;
 
 /// The paths of one session.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct SessionPaths {
     pub(super) socket: PathBuf,
     /// For the first daemon, which brings the session.
     pub(super) first: PathBuf,
@@ -29,9 +29,9 @@ pub(super) fn base(name: &str) -> PathBuf {
     absolute("XDG_STATE_HOME").unwrap_or_else(|| home.join(".local/state")).join("trl/far").join(name)
 }
 
-pub(super) fn of(base: &Path, id: SessionId) -> Place {
+pub(super) fn of(base: &Path, id: SessionId) -> SessionPaths {
     let hosts = base.join("hosts");
-    Place {
+    SessionPaths {
         socket: hosts.join(format!("{id}.sock")),
         first: hosts.join(format!("{id}.first")),
         relay: hosts.join(format!("{id}.relay")),
@@ -39,13 +39,13 @@ pub(super) fn of(base: &Path, id: SessionId) -> Place {
     }
 }
 
-pub(super) fn make(base: &Path, place: &Place) -> io::Result<()> {
+pub(super) fn make(base: &Path, place: &SessionPaths) -> io::Result<()> {
     create_dir(&base.join("hosts"))?;
     create_dir(&place.state_dir)
 }
 
 /// Removes the address that a dead host of the session has left.
-pub(super) fn free_address(place: &Place) -> io::Result<()> {
+pub(super) fn free_address(place: &SessionPaths) -> io::Result<()> {
     match UnixStream::connect(&place.socket) {
         Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "the session has a host already")),
         Err(_) => unless_missing(fs::remove_file(&place.socket)),
@@ -72,7 +72,7 @@ pub(super) fn list(base: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-pub(super) fn remove(place: &Place) -> io::Result<()> {
+pub(super) fn remove(place: &SessionPaths) -> io::Result<()> {
     super::relay::dismiss(place);
     // A host that still waits for its first daemon ends when that one leaves without a word.
     drop(UnixStream::connect(&place.first));
@@ -91,7 +91,7 @@ fn unless_missing(removed: io::Result<()>) -> io::Result<()> {
 }
 
 /// Ends the process that listens on the session's socket. Its keeper ends the rest.
-pub(super) fn kill(place: &Place) -> io::Result<()> {
+pub(super) fn kill(place: &SessionPaths) -> io::Result<()> {
     let stream = match UnixStream::connect(&place.socket) {
         Ok(stream) => stream,
         // Nobody listens: there is nothing to end.

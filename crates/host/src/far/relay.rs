@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use trl_protocol::resume::{Greeting, Reception, ResumableEnd, Token};
 
 use super::listen::bind;
-use super::place::Place;
+use super::place::SessionPaths;
 
 /// How long a daemon that has not received everything may stay away.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
@@ -26,7 +26,7 @@ const CHUNK: usize = 128 * 1024;
 const DISMISSAL: [u8; Greeting::BYTES] = [b'Q'; Greeting::BYTES];
 
 /// Ends the session's relay, if there is one.
-pub(super) fn dismiss(place: &Place) {
+pub(super) fn dismiss(place: &SessionPaths) {
     if let Ok(mut stream) = UnixStream::connect(&place.relay) {
         // One that is about to end by itself hears it no more.
         stream.write_all(&DISMISSAL).ok();
@@ -34,7 +34,7 @@ pub(super) fn dismiss(place: &Place) {
 }
 
 /// Connects with the session's relay, which is started if there is none.
-pub(super) fn attach(place: &Place) -> io::Result<UnixStream> {
+pub(super) fn attach(place: &SessionPaths) -> io::Result<UnixStream> {
     if let Ok(stream) = UnixStream::connect(&place.relay) {
         return Ok(stream);
     }
@@ -70,7 +70,7 @@ struct Stream {
 
 #[derive(Debug)]
 struct Relay<'a> {
-    place: &'a Place,
+    place: &'a SessionPaths,
     listener: UnixListener,
     stream: Option<Stream>,
     client: Option<UnixStream>,
@@ -89,7 +89,7 @@ struct Ready {
 }
 
 impl<'a> Relay<'a> {
-    fn new(place: &'a Place, listener: UnixListener) -> Relay<'a> {
+    fn new(place: &'a SessionPaths, listener: UnixListener) -> Relay<'a> {
         Relay { place, listener, stream: None, client: None, to_client: Vec::new(), dismissed: false }
     }
 

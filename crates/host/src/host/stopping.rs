@@ -14,7 +14,7 @@ use super::outcome::End;
 use crate::awaited::Awaited;
 use crate::commands::{Exec, Phase, StopTargets};
 use crate::driver::{Event, Step, Why};
-use crate::strays::{self, Seen};
+use crate::strays::{self, ProcessSnapshot};
 use crate::tree;
 
 impl Host {
@@ -104,7 +104,7 @@ impl Host {
         };
         let Some(running) = self.commands.get_mut(number).and_then(Exec::running_mut) else { return };
         let targets = running.targets.get_or_insert_with(|| StopTargets {
-            seen: shell.map(|shell| Seen::now(shell, &job)).unwrap_or_default(),
+            seen: shell.map(|shell| ProcessSnapshot::now(shell, &job)).unwrap_or_default(),
             doomed: Vec::new(),
             awaited: None,
             sole: sole(&job, shell),

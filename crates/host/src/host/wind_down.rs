@@ -11,7 +11,7 @@ use super::Host;
 use crate::awaited::Awaited;
 use crate::commands::Requester;
 use crate::driver::Event;
-use crate::shutdown::{Begun, Next};
+use crate::shutdown::{Begun, ShutdownStep};
 use crate::tree;
 
 impl Host {
@@ -89,14 +89,14 @@ impl Host {
         // Without a descriptor for it, the next look is when the next step is due.
         let awaited = Awaited::new(if only_shell { shells.clone() } else { others }).ok();
         match self.shutdown.consider(count, only_shell, awaited) {
-            Next::Wait => {}
-            Next::HangUpShell => {
+            ShutdownStep::Wait => {}
+            ShutdownStep::HangUpShell => {
                 for shell in &shells {
                     tree::signal(shell, Signal::HUP);
                     tree::signal(shell, Signal::CONT);
                 }
             }
-            Next::Goodbye => {
+            ShutdownStep::Goodbye => {
                 self.drive(Event::AllGone);
                 self.cage.close();
                 self.say_goodbye();

@@ -34,7 +34,7 @@ use trl_confine::linux::init::StreamFrom;
 use trl_protocol::wire::SessionSpec;
 
 use crate::cage::{Cage, Visible};
-use crate::strays::Seen;
+use crate::strays::ProcessSnapshot;
 use crate::terminal::UNSIZED;
 use control::Control;
 use dialect::Dialect;
@@ -66,7 +66,7 @@ pub struct Shell {
     /// The script that it reads now.
     pub(crate) script: Option<(MemFile, Visible)>,
     /// After a command was stopped: what was below the shell before. Anything else is a stray.
-    pub(crate) stray_watch: Option<Seen>,
+    pub(crate) stray_watch: Option<ProcessSnapshot>,
 }
 
 /// A script that prints the shell's state, and where it prints to.

@@ -45,12 +45,12 @@ impl Spec for Output {
 
     async fn call(args: Args, call: Call) -> Result<(String, Report), Fault> {
         let info = info(&call.guest.client, &args.exec_id).await?;
-        let asked = Asked {
+        let asked = Excerpt {
             stream: args.stream,
             offset: args.offset,
             limit: args.limit.unwrap_or(MAX_OUTPUT).clamp(1, MOST_OUTPUT),
             ansi: args.ansi,
-            ..Asked::default()
+            ..Excerpt::default()
         };
         shown(&call, info, asked).await
     }
@@ -58,7 +58,7 @@ impl Spec for Output {
 
 /// Which part of a command's output is shown, and what is said beside it.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Excerpt {
     pub(crate) stream: Option<Stream>,
     /// Without one: what is new.
     pub(crate) offset: Option<i64>,
@@ -68,14 +68,21 @@ pub(crate) struct Asked {
     pub(crate) notes: Vec<String>,
 }
 
-impl Default for Asked {
-    fn default() -> Asked {
-        Asked { stream: None, offset: None, limit: MAX_OUTPUT, ansi: false, matched: None, notes: Vec::new() }
+impl Default for Excerpt {
+    fn default() -> Excerpt {
+        Excerpt {
+            stream: None,
+            offset: None,
+            limit: MAX_OUTPUT,
+            ansi: false,
+            matched: None,
+            notes: Vec::new(),
+        }
     }
 }
 
 /// How a command stands, and the part of its output that is asked for.
-pub(crate) async fn shown(call: &Call, info: ExecInfo, asked: Asked) -> Result<(String, Report), Fault> {
+pub(crate) async fn shown(call: &Call, info: ExecInfo, asked: Excerpt) -> Result<(String, Report), Fault> {
     let heard = call.guest.heard(info.exec_id);
     let totals = [info.stdout_bytes, info.stderr_bytes];
     let mut next = heard;

@@ -18,7 +18,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Seen {
+pub(crate) struct ScreenReport {
     rows: u16,
     cols: u16,
     cursor: Cursor,
@@ -42,12 +42,12 @@ impl Spec for Screen {
     const HINTS: Hints = Hints::ReadOnly;
     const OPEN_WORLD: bool = false;
     type Args = Args;
-    type Answer = Seen;
+    type Answer = ScreenReport;
 
-    async fn call(args: Args, call: Call) -> Result<(String, Seen), Fault> {
+    async fn call(args: Args, call: Call) -> Result<(String, ScreenReport), Fault> {
         let params = json!({ "exec_id": args.exec_id });
         let client = &call.guest.client;
-        let seen: Seen = client.call_as::<methods::ExecScreen, _>(params).await.map_err(fault::of)?;
+        let seen: ScreenReport = client.call_as::<methods::ExecScreen, _>(params).await.map_err(fault::of)?;
         let mut text = seen.lines.join("\n").trim_end().to_owned();
         text.push_str(&format!(
             "\n[{}×{} screen, cursor at line {}, column {}]",

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use trl_protocol::{Code, Fault, methods};
 
-use super::output::{Asked, info, shown};
+use super::output::{Excerpt, info, shown};
 use super::run::seconds;
 use crate::fault;
 use crate::report::Report;
@@ -79,7 +79,7 @@ impl Spec for Wait {
                 () = call.ct.cancelled() => Err(Fault::internal("the wait was cancelled by the client")),
             }
         });
-        let mut asked = Asked::default();
+        let mut asked = Excerpt::default();
         match waited.await {
             Ok(answer) => asked.matched = matched(&answer["matched"]),
             Err(fault) if fault.code == Code::WaitTimeout => {

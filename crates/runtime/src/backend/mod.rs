@@ -52,7 +52,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     fn look(&self) -> BoxFuture<'_, Result<Option<PlaceFacts>, Fault>>;
 
     /// Checks that a session can be created here now, and resolves what depends on the place.
-    fn prepare<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Prepared, Fault>>;
+    fn prepare<'a>(&'a self, wanted: StartRequest<'a>) -> BoxFuture<'a, Result<Prepared, Fault>>;
 
     /// The shells that sessions can use here, in order of preference.
     fn shells(&self) -> Vec<ShellFound>;
@@ -149,7 +149,7 @@ pub trait HostHandle: fmt::Debug + Send + Sync {
 
 /// What `session.create` asks of a place. `None` is the place's default.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct StartRequest<'a> {
     pub shell: Option<&'a str>,
     pub working_dir: Option<&'a str>,
 }

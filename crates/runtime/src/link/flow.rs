@@ -35,26 +35,26 @@ pub(crate) enum Item {
 
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    state: Mutex<Waiting>,
+    state: Mutex<BufferedOutput>,
     arrived: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct BufferedOutput {
     items: VecDeque<Item>,
     /// Buffers that the client is done with: fresh memory costs more than the copy into it.
     spare: Vec<Vec<u8>>,
     end: Option<End>,
 }
 
-impl Waiting {
+impl BufferedOutput {
     fn buffer(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, BufferedOutput> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -12,7 +12,7 @@ const CONNECTED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 
 /// What the head of a request asks for.
 #[derive(Debug, PartialEq, Eq)]
-enum Asked {
+enum ProxyRequest {
     Connect(Target),
     /// With the head that the server is to see.
     Forward(Target, Vec<u8>),
@@ -21,8 +21,8 @@ enum Asked {
 pub(super) async fn tunnel(proxy: &Proxy, client: &mut Client) -> io::Result<Option<Tunnel>> {
     let head = client.take_head().await?;
     let (target, first, answer) = match read(&head) {
-        Ok(Asked::Connect(target)) => (target, Vec::new(), CONNECTED),
-        Ok(Asked::Forward(target, head)) => (target, head, &b""[..]),
+        Ok(ProxyRequest::Connect(target)) => (target, Vec::new(), CONNECTED),
+        Ok(ProxyRequest::Forward(target, head)) => (target, head, &b""[..]),
         Err(problem) => return refuse(client, "400 Bad Request", problem).await,
     };
     match proxy.connect(&target).await {
@@ -46,7 +46,7 @@ async fn refuse(client: &mut Client, status: &str, text: &str) -> io::Result<Opt
     Ok(None)
 }
 
-fn read(head: &[u8]) -> Result<Asked, &'static str> {
+fn read(head: &[u8]) -> Result<ProxyRequest, &'static str> {
     let text = std::str::from_utf8(head).map_err(|_| "the head of the request is no text")?;
     let (line, fields) = text.split_once("\r\n").unwrap_or((text, ""));
     let mut words = line.split(' ');
@@ -59,7 +59,7 @@ fn read(head: &[u8]) -> Result<Asked, &'static str> {
         return Err("this proxy speaks HTTP/1.1");
     }
     if method == "CONNECT" {
-        return Target::parse(address, None).map(Asked::Connect).ok_or("CONNECT needs `host:port`");
+        return Target::parse(address, None).map(ProxyRequest::Connect).ok_or("CONNECT needs `host:port`");
     }
     let scheme = address.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://"));
     let rest = scheme.and_then(|_| address.get(7..));
@@ -71,7 +71,7 @@ fn read(head: &[u8]) -> Result<Asked, &'static str> {
     let slash = if path.starts_with('/') { "" } else { "/" };
     let mut forwarded = format!("{method} {slash}{path} {version}\r\nHost: {authority}\r\n");
     forwarded.push_str(&kept(fields));
-    Ok(Asked::Forward(target, forwarded.into_bytes()))
+    Ok(ProxyRequest::Forward(target, forwarded.into_bytes()))
 }
 
 /// The fields that are for the server. Its answer ends the connection, so that a next request is looked at too.
@@ -100,7 +100,7 @@ mod tests {
 
     fn forwarded(head: &str) -> (String, String) {
         match read(head.as_bytes()) {
-            Ok(Asked::Forward(target, head)) => (target.to_string(), String::from_utf8(head).unwrap()),
+            Ok(ProxyRequest::Forward(target, head)) => (target.to_string(), String::from_utf8(head).unwrap()),
             other => panic!("{other:?}"),
         }
     }
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn what_asks_for_no_server_is_refused() {
         let connect = read(b"CONNECT a.example:443 HTTP/1.1\r\n\r\n");
-        assert_eq!(connect, Ok(Asked::Connect(Target::parse("a.example:443", None).unwrap())));
+        assert_eq!(connect, Ok(ProxyRequest::Connect(Target::parse("a.example:443", None).unwrap())));
         for head in [
             "GET / HTTP/1.1\r\n\r\n",
             "GET https://a.example/ HTTP/1.1\r\n\r\n",

@@ -15,7 +15,7 @@ use crate::label::Label;
 use crate::registry::{Claim, Grant, allocate};
 
 /// What was asked for, read and checked.
-struct Asked {
+struct ClaimRequest {
     requested: Option<Label>,
     harness: String,
     harness_id: Option<String>,
@@ -26,7 +26,7 @@ struct Asked {
 }
 
 /// Who the claimant is, by what its harness session left behind.
-struct Known {
+struct PreviousSession {
     uuid: String,
     remembered: Option<Label>,
     /// The same harness session is live elsewhere; this one starts afresh.
@@ -99,7 +99,7 @@ impl Tx<'_> {
         }
     }
 
-    fn read_claim(&self, params: UseParams) -> Result<Asked, MailError> {
+    fn read_claim(&self, params: UseParams) -> Result<ClaimRequest, MailError> {
         let requested = params
             .label
             .as_deref()
@@ -117,16 +117,29 @@ impl Tx<'_> {
         let wished = params.harness.unwrap_or_else(|| "claude".to_owned());
         let harness = Label::numbered(&wished, 1).as_str().trim_end_matches(":1").to_owned();
         let terminal = params.terminal.map(|id| id.to_string());
-        Ok(Asked { requested, harness, harness_id, cwd: params.cwd, pid: params.pid, pid_start, terminal })
+        Ok(ClaimRequest {
+            requested,
+            harness,
+            harness_id,
+            cwd: params.cwd,
+            pid: params.pid,
+            pid_start,
+            terminal,
+        })
     }
 
-    fn recognize(&self, agent: &Agent, asked: &Asked, caller: Caller) -> Result<Known, MailError> {
+    fn recognize(
+        &self,
+        agent: &Agent,
+        asked: &ClaimRequest,
+        caller: Caller,
+    ) -> Result<PreviousSession, MailError> {
         let memory = match &asked.harness_id {
             Some(id) => self.remembered(agent.id, id)?,
             None => None,
         };
         let Some((label, uuid)) = memory else {
-            return Ok(Known { uuid: hex(&random::<16>()?), remembered: None, fenced: false });
+            return Ok(PreviousSession { uuid: hex(&random::<16>()?), remembered: None, fenced: false });
         };
         let remembered = Label::new(&label).ok();
         let fenced = self.session_by_uuid(&uuid)?.is_some_and(|former| {
@@ -136,10 +149,15 @@ impl Tx<'_> {
             self.is_session_live(&former) && !same_process && speaks_for.as_ref() != Some(&former.uuid)
         });
         let uuid = if fenced { hex(&random::<16>()?) } else { uuid };
-        Ok(Known { uuid, remembered, fenced })
+        Ok(PreviousSession { uuid, remembered, fenced })
     }
 
-    fn grant(&self, agent: &Agent, asked: &Asked, known: &Known) -> Result<Grant, MailError> {
+    fn grant(
+        &self,
+        agent: &Agent,
+        asked: &ClaimRequest,
+        known: &PreviousSession,
+    ) -> Result<Grant, MailError> {
         let holders = self.label_holders(agent.id)?;
         let taken: Vec<&str> = holders
             .iter()
@@ -187,7 +205,7 @@ impl Tx<'_> {
     fn store_session(
         &self,
         agent: &Agent,
-        asked: &Asked,
+        asked: &ClaimRequest,
         uuid: &str,
         label: &Label,
         token: &str,

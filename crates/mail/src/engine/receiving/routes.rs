@@ -8,10 +8,10 @@ use crate::engine::identity::sessions::Session;
 use crate::engine::{Tx, Wake};
 use crate::envelope::rfc3339;
 use crate::error::MailError;
-use crate::routing::{Asker, HeldFor, Route, Wanted, route};
+use crate::routing::{Asker, Destination, HeldFor, Route, route};
 
 /// What routing needs to know about one message.
-struct Waiting {
+struct MessageToRoute {
     agent_id: i64,
     sender: String,
     from_session: Option<String>,
@@ -42,7 +42,7 @@ impl Tx<'_> {
         let live = self.live_sessions(mail.agent_id)?;
         let asker = self.asker(&mail)?;
         let conversation = self.conversation(&mail)?;
-        let wanted = Wanted {
+        let wanted = Destination {
             to_session: mail.to_session.as_deref(),
             asker: asker.as_ref().map(|(uuid, label)| Asker { uuid, label }),
             conversation: conversation.as_deref(),
@@ -82,7 +82,12 @@ impl Tx<'_> {
         self.owe_for_mail(mail_id, State::Routed, None)
     }
 
-    fn hold_for(&mut self, mail_id: i64, mail: &Waiting, uuid: Option<String>) -> Result<(), MailError> {
+    fn hold_for(
+        &mut self,
+        mail_id: i64,
+        mail: &MessageToRoute,
+        uuid: Option<String>,
+    ) -> Result<(), MailError> {
         // Judged again, it keeps the deadline it had.
         let bounce_at = mail.bounce_at.unwrap_or(self.now + millis(self.env.config.grace));
         self.db
@@ -107,7 +112,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    fn waiting_mail(&self, mail_id: i64) -> Result<Waiting, MailError> {
+    fn waiting_mail(&self, mail_id: i64) -> Result<MessageToRoute, MailError> {
         Ok(self
             .db
             .prepare_cached(
@@ -115,7 +120,7 @@ impl Tx<'_> {
                  FROM mail WHERE id = ?1",
             )?
             .query_row([mail_id], |row| {
-                Ok(Waiting {
+                Ok(MessageToRoute {
                     agent_id: row.get(0)?,
                     sender: row.get(1)?,
                     from_session: row.get(2)?,
@@ -127,7 +132,7 @@ impl Tx<'_> {
     }
 
     /// The session that sent what this answers, with the label it had then.
-    fn asker(&self, mail: &Waiting) -> Result<Option<(String, String)>, MailError> {
+    fn asker(&self, mail: &MessageToRoute) -> Result<Option<(String, String)>, MailError> {
         let Some(in_reply_to) = &mail.in_reply_to else { return Ok(None) };
         let row: Option<(String, Vec<u8>)> = self
             .db
@@ -142,7 +147,7 @@ impl Tx<'_> {
         }))
     }
 
-    fn conversation(&self, mail: &Waiting) -> Result<Option<String>, MailError> {
+    fn conversation(&self, mail: &MessageToRoute) -> Result<Option<String>, MailError> {
         let bound = |label: &str| {
             self.db
                 .prepare_cached(

@@ -11,10 +11,10 @@ use crate::engine::sending::outbox::DuePacket;
 const KEPT: usize = 1024;
 
 #[derive(Debug, Default)]
-pub(crate) struct PublishQueue(Mutex<Waiting>);
+pub(crate) struct PublishQueue(Mutex<QueuedPackets>);
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct QueuedPackets {
     packets: Vec<DuePacket>,
     overflowed: bool,
 }
@@ -26,7 +26,7 @@ impl PublishQueue {
         }
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.packets.len() + sealed.len() > KEPT {
-            *waiting = Waiting { packets: Vec::new(), overflowed: true };
+            *waiting = QueuedPackets { packets: Vec::new(), overflowed: true };
         }
         if !waiting.overflowed {
             waiting.packets.append(sealed);
@@ -35,7 +35,7 @@ impl PublishQueue {
 
     /// Everything since the last time; `None` if some of it is in the store alone.
     pub(crate) fn take(&self) -> Option<Vec<DuePacket>> {
-        let Waiting { packets, overflowed } =
+        let QueuedPackets { packets, overflowed } =
             std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         (!overflowed).then_some(packets)
     }

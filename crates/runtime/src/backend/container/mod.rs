@@ -22,7 +22,7 @@ use trl_protocol::{Fault, SessionId};
 use super::host_dirs::{HostDirs, HostDirsError, Layout, SessionPaths};
 use super::{
     Backend, BoxFuture, ConnectError, Connection, Damage, GreetError, HostHandle, Listing, Liveness,
-    LostSession, Prepared, Reached, SavedSession, StartedHost, Wanted, greet,
+    LostSession, Prepared, Reached, SavedSession, StartRequest, StartedHost, greet,
 };
 use crate::config::Config;
 pub(super) use engine::Engine;
@@ -221,7 +221,7 @@ impl Backend for Container {
         })
     }
 
-    fn prepare<'a>(&'a self, _: Wanted<'a>) -> BoxFuture<'a, Result<Prepared, Fault>> {
+    fn prepare<'a>(&'a self, _: StartRequest<'a>) -> BoxFuture<'a, Result<Prepared, Fault>> {
         let checked = self.engine().and_then(|_| self.host_program().map(drop));
         Box::pin(std::future::ready(checked.map(|()| Prepared::ByHost)))
     }

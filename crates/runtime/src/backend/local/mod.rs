@@ -30,7 +30,7 @@ use trl_sys::shells::Search;
 use super::host_dirs::{HostDirs, HostDirsError, Layout, SessionPaths};
 use super::{
     Backend, BoxFuture, ConnectError, Connection, Damage, HostHandle, Listing, Liveness, LostSession,
-    Prepared, Reached, SavedSession, Shell, StartedHost, Wanted,
+    Prepared, Reached, SavedSession, Shell, StartRequest, StartedHost,
 };
 use crate::config::Config;
 use crate::environment;
@@ -132,7 +132,7 @@ impl Local {
             .with_details(serde_json::json!({ "field": "working_dir" })))
     }
 
-    fn prepared(&self, wanted: Wanted<'_>) -> Result<Prepared, Fault> {
+    fn prepared(&self, wanted: StartRequest<'_>) -> Result<Prepared, Fault> {
         memory::check(self.0.config.min_free_memory)?;
         let found = shells::resolve(wanted.shell, self.shell_search())?;
         let dialect = shells::dialect(found.kind);
@@ -161,7 +161,7 @@ impl Backend for Local {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    fn prepare<'a>(&'a self, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Prepared, Fault>> {
+    fn prepare<'a>(&'a self, wanted: StartRequest<'a>) -> BoxFuture<'a, Result<Prepared, Fault>> {
         Box::pin(std::future::ready(self.prepared(wanted)))
     }
 

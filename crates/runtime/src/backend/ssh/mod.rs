@@ -25,7 +25,7 @@ use trl_sys::private::{create_dir, file_options};
 use super::programs;
 use super::{
     Awaited, Backend, BoxFuture, ConnectError, Connection, Damage, GreetError, HostHandle, Listing, Liveness,
-    LostSession, Prepared, Reached, SavedSession, StartedHost, Wanted, greet,
+    LostSession, Prepared, Reached, SavedSession, StartRequest, StartedHost, greet,
 };
 use crate::config::Config;
 use client::{Reach, SshClient, Target};
@@ -183,7 +183,7 @@ impl Backend for Ssh {
         })
     }
 
-    fn prepare<'a>(&'a self, _: Wanted<'a>) -> BoxFuture<'a, Result<Prepared, Fault>> {
+    fn prepare<'a>(&'a self, _: StartRequest<'a>) -> BoxFuture<'a, Result<Prepared, Fault>> {
         Box::pin(std::future::ready(Ok(Prepared::ByHost)))
     }
 

@@ -15,7 +15,7 @@ use trl_protocol::wire::{Dialect, Resolve, SessionSpec};
 use trl_protocol::{Code, Fault, SessionId};
 
 use super::destroy;
-use crate::backend::{Backend, Prepared, Shell, Wanted};
+use crate::backend::{Backend, Prepared, Shell, StartRequest};
 use crate::caller::Caller;
 use crate::registry::Reservation;
 use crate::runtime::Inner;
@@ -134,8 +134,10 @@ impl Plan {
         let restore_state = kept("restore_state", &params.restore_state)?;
         let root = isolation.as_ref().and_then(|isolation| isolation.root.as_deref()).filter(|_| is_here);
         let asked = params.shell.as_deref();
-        let wanted =
-            Wanted { shell: asked.filter(|_| root.is_none()), working_dir: params.working_dir.as_deref() };
+        let wanted = StartRequest {
+            shell: asked.filter(|_| root.is_none()),
+            working_dir: params.working_dir.as_deref(),
+        };
         let mut prepared = backend.prepare(wanted).await?;
         if let (Some(root), Prepared::Known { shell, .. }) = (root, &mut prepared) {
             *shell = root_shell::find(root, asked)?;

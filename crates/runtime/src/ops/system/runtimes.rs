@@ -7,7 +7,7 @@ use trl_protocol::system::{PlaceFacts, RuntimeFound, RuntimeKind, RuntimeState, 
 use super::info;
 use crate::backend::Backend;
 use crate::config::NamedRuntime;
-use crate::health::Known;
+use crate::health::RuntimeHealth;
 use crate::runtime::Inner;
 
 pub(crate) fn perform(runtime: &Inner) -> Runtimes {
@@ -71,7 +71,7 @@ fn elsewhere(
     backend: &Arc<dyn Backend>,
     named: Option<&NamedRuntime>,
 ) -> RuntimeFound {
-    let Known { state, reason, since, facts, rtt_ms, .. } = runtime.health.of(backend);
+    let RuntimeHealth { state, reason, since, facts, rtt_ms, .. } = runtime.health.of(backend);
     let is_container = backend.kind() == RuntimeKind::Container;
     let facts = facts.unwrap_or_else(|| match is_container {
         // A container is on this machine.

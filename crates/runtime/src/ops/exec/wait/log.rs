@@ -30,12 +30,12 @@ pub(super) struct Search {
     only: Option<Stream>,
     /// Matches begin here or later.
     from: u64,
-    seen: [Seen; 2],
+    seen: [RecentBytes; 2],
 }
 
 /// The last bytes of a stream.
 #[derive(Debug, Default)]
-struct Seen {
+struct RecentBytes {
     bytes: Vec<u8>,
     /// Where in the stream they begin.
     offset: u64,
@@ -76,7 +76,7 @@ impl Search {
     fn push(&mut self, stream: Stream, offset: u64, bytes: &[u8]) {
         let seen = &mut self.seen[stream.index()];
         if seen.offset + seen.bytes.len() as u64 != offset {
-            *seen = Seen { bytes: Vec::new(), offset };
+            *seen = RecentBytes { bytes: Vec::new(), offset };
         }
         let excess = seen.bytes.len().saturating_sub(WINDOW);
         seen.bytes.drain(..excess);
