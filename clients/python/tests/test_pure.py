@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import tempfile
 import unittest
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from terminal_runtime import _keys, _locate, _trust
+from terminal_runtime import _keys, _locate, _trust, errors
 from terminal_runtime._attempts import TRIES, UNREAD, Attempts, Patience
 from terminal_runtime._http import HttpCodec
 from terminal_runtime._progress import ChangeProgress, CommandProgress, Output
@@ -351,8 +352,32 @@ class Results(unittest.TestCase):
             late.check()
         self.assertEqual((raised.exception.code, raised.exception.result), ("COMMAND_TIMEOUT", late))
 
+    def test_a_long_result_is_told_by_its_beginning(self) -> None:
+        long = self.result(stdout="x" * 1000, timed_out=True)
+        self.assertIn("timed_out=True", repr(long))
+        self.assertIn("(1000 characters)", repr(long))
+        self.assertLess(len(repr(long)), 400)
+
     def test_a_field_that_is_not_known_yet_does_no_harm(self) -> None:
         self.assertTrue(self.result(something_new=[1]).ok)
+
+
+class Exceptions(unittest.TestCase):
+    def test_they_travel_between_processes(self) -> None:
+        failed = errors.CommandFailedError("COMMAND_FAILED", "it failed", {"exit_code": 1})
+        failed.result = "its result"
+        for error in (
+            failed,
+            errors.LostError("exec.run"),
+            errors.UnreadableError("exec.run", "no JSON"),
+            errors.NoDaemonError("nobody", help="start one"),
+        ):
+            again = pickle.loads(pickle.dumps(error))
+            self.assertEqual((type(again), str(again), vars(again)), (type(error), str(error), vars(error)))
+
+    def test_a_number_that_json_does_not_have_is_said(self) -> None:
+        with self.assertRaisesRegex(ValueError, r"exec\.run"):
+            request_line("1", "exec.run", {"timeout_s": float("nan")})
 
 
 if __name__ == "__main__":

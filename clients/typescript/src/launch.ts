@@ -37,7 +37,8 @@ function firstLine(start: Start): Promise<string> {
       clearTimeout(timer);
       // The daemon outlives this program, which must not wait for it.
       child.stdout.destroy();
-      child.unref();
+      // Deno has nothing to release where no process came to be.
+      if (child.pid !== undefined) child.unref();
     };
     const timer = setTimeout(() => {
       done();

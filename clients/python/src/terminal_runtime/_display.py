@@ -39,6 +39,13 @@ def _cell(value: object) -> str:
     return escape(text if len(text) <= _SHORT else f"{text[:_SHORT]}…")
 
 
+def short(text: str) -> str:
+    """A long text by its beginning."""
+    if len(text) <= _SHORT:
+        return repr(text)
+    return f"{text[:_SHORT]!r}… ({len(text)} characters)"
+
+
 def box(text: str, *, colour: str = "inherit") -> str:
     """Preformatted text for a notebook."""
     return f"<pre style='margin:0;color:{colour}'>{escape(text)}</pre>"

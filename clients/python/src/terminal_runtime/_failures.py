@@ -31,7 +31,7 @@ class DaemonError(TerminalRuntimeError):
         return f"{self.code}: {self.message}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.code, self.message, self.details)
+        return type(self), (self.code, self.message, self.details), {"result": self.result}
 
 
 class NoDaemonError(TerminalRuntimeError):
@@ -56,6 +56,9 @@ class LostError(TerminalRuntimeError):
         )
         self.method = method
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.method,)
+
 
 class UnreadableError(TerminalRuntimeError):
     """An answer does not have the form that this version of the client knows."""
@@ -66,6 +69,10 @@ class UnreadableError(TerminalRuntimeError):
             help="client and daemon may be of different versions",
         )
         self.method = method
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.method, self.problem)
 
 
 class ConnectionEnded(Exception):

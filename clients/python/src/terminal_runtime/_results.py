@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ._display import Shown, box, note
+from ._display import Shown, box, note, short
 from ._failures import DaemonError
 from ._faults import CommandFailedError, CommandTimeoutError
 from .protocol import ExecRunReply, ExecScreenReply, ExecStreamReply
@@ -15,7 +15,9 @@ Outcome = ExecRunReply | ExecStreamReply
 
 def ending(of: Outcome) -> str:
     """How a command ended, in a few words."""
-    if of.timed_out:
+    if isinstance(of, ExecRunReply) and of.still_running:
+        end = "still running"
+    elif of.timed_out:
         end = "timed out"
     elif of.cancelled:
         end = "cancelled"
@@ -28,9 +30,19 @@ def ending(of: Outcome) -> str:
     return f"{end} · {of.duration_us / 1000:.1f} ms · {of.working_dir}"
 
 
-@dataclass(slots=True, kw_only=True)
+#: What a result's `repr` tells only if it is so.
+_REMARKABLE = ("timed_out", "cancelled", "still_running", "syntax_error", "shell_ended", "shell_replaced")
+
+
+@dataclass(slots=True, kw_only=True, repr=False)
 class RunResult(ExecRunReply):
     """How a command ended and what it printed. `str()` is its stdout."""
+
+    def __repr__(self) -> str:
+        told = [f"exit_code={self.exit_code}", f"stdout={short(self.stdout)}", f"stderr={short(self.stderr)}"]
+        told += [f"{name}=True" for name in _REMARKABLE if getattr(self, name)]
+        told += [f"notes={self.notes}"] if self.notes else []
+        return f"RunResult({', '.join(told)}, duration_ms={self.duration_ms})"
 
     @property
     def ok(self) -> bool:

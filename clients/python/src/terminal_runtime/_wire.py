@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from ._failures import DaemonError, UnreadableError
 from ._faults import BY_CODE
 
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _decode = json.JSONDecoder().decode
 
 
@@ -57,6 +57,8 @@ def request_line(id: str, method: str, params: dict[str, Any]) -> bytes:
         return (_encode({"id": id, "method": method, "params": params}) + "\n").encode()
     except UnicodeEncodeError as error:
         raise ValueError(f"a param of {method} is no valid text: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"a param of {method} cannot be sent: {error}") from error
 
 
 def read(line: bytes, id: str, method: str) -> Incoming | None:

@@ -6,6 +6,7 @@ import base64
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .._failures import TerminalRuntimeError
 from .._keys import typed
 from .._progress import CommandEvent, CommandProgress, Output, StreamName
 from .._results import LogMatch, Screen
@@ -18,6 +19,25 @@ if TYPE_CHECKING:
 
 #: One reply of `exec.output` holds at most this much.
 _PIECE = 4 * 1024 * 1024
+#: How long an interrupted caller waits for its command to end.
+_GRACE_S = 15.0
+
+
+async def cancel_run(client: AsyncClient, params: dict[str, Any]) -> None:
+    """Ends a command that was sent and whose answer nobody waits for.
+
+    Sent again with its `run_id`, it is not started again but told by its id. Why this fails, if it
+    does, is of no use to a caller who was interrupted.
+    """
+    known = {"background": False, **params}
+    known.pop("check", None)
+    try:
+        started = await client.call("exec.start", known)
+        command = AsyncCommand(client, str(started["exec_id"]))
+        await command.cancel()
+        await command.wait(_GRACE_S)
+    except TerminalRuntimeError:
+        pass
 
 
 class AsyncCommand:
@@ -174,8 +194,8 @@ class AsyncCommandStream(AsyncEventStream[CommandEvent, ExecStreamReply]):
         try:
             return await super().__anext__()
         except INTERRUPTS:
-            if self._owned and self.command is not None:
-                await self.command.cancel()
+            if self._owned and self._sent is not None:
+                await cancel_run(self._client, self._sent)
             raise
 
     @property

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
+import weakref
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,6 +32,29 @@ async def in_thread(work: Callable[[], T]) -> T:
     return await asyncio.to_thread(work)
 
 
+async def _close_with_loop(pipe: AsyncPipe) -> None:
+    """A client may outlive an event loop: the default one does at the end of every `asyncio.run`.
+
+    What a loop closes before it ends are its asynchronous generators, so one of them closes the connections.
+    """
+    loop = asyncio.get_running_loop()
+    if loop in _open:
+        _open[loop][0].add(pipe)
+        return
+    pipes = weakref.WeakSet([pipe])
+    end = _at_the_end(pipes)
+    _open[loop] = pipes, end
+    await anext(end)
+
+
+async def _at_the_end(pipes: weakref.WeakSet[AsyncPipe]) -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        for pipe in list(pipes):
+            pipe.close()
+
+
 class AsyncPipe(asyncio.Protocol):
     """A connection. One reader at a time."""
 
@@ -48,6 +72,7 @@ class AsyncPipe(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         _, pipe = await loop.create_unix_connection(AsyncPipe, str(path))
         try:
+            await _close_with_loop(pipe)
             check_peer(pipe._socket(), path)
         except BaseException:
             pipe.close()
@@ -59,6 +84,7 @@ class AsyncPipe(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         opening = loop.create_connection(AsyncPipe, host, port, ssl=tls)
         _, pipe = await asyncio.wait_for(opening, timeout_s)
+        await _close_with_loop(pipe)
         return pipe
 
     def _socket(self) -> socket.socket:
@@ -134,3 +160,9 @@ class AsyncPipe(asyncio.Protocol):
     def _awake(self) -> None:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
+
+
+#: The connections of each event loop, and what closes them.
+_open: weakref.WeakKeyDictionary[
+    asyncio.AbstractEventLoop, tuple[weakref.WeakSet[AsyncPipe], AsyncGenerator[None, None]]
+] = weakref.WeakKeyDictionary()

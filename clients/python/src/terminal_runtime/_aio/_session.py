@@ -12,16 +12,13 @@ from .._progress import Output
 from .._results import RunResult, Screen, with_result
 from ..protocol import ExecInfo, SessionAttachReply, SessionInfo
 from ._client import AsyncClient
-from ._command import AsyncCommand, AsyncCommandStream
+from ._command import AsyncCommand, AsyncCommandStream, cancel_run
 from ._files import AsyncFiles
-from ._pipe import INTERRUPTS
+from ._pipe import INTERRUPTS, AsyncLock
 from ._stream import AsyncEventStream
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-#: How long an interrupted caller waits for its command to end.
-_GRACE_S = 15.0
 
 _default: AsyncClient | None = None
 
@@ -63,10 +60,13 @@ class AsyncSession:
         runtime: str | None = None,
         durability: str | None = None,
         replace_env: bool | None = None,
+        keep_state: str | None = None,
+        restore_state: str | None = None,
         keep: bool = False,
     ) -> None:
         self.client = client if client is not None else default_client()
         self._id: str | None = None
+        self._making = AsyncLock()
         self._keep = keep
         self._create = given(
             name=name,
@@ -82,6 +82,8 @@ class AsyncSession:
             runtime=runtime,
             durability=durability,
             replace_env=replace_env,
+            keep_state=keep_state,
+            restore_state=restore_state,
         )
         self.files = AsyncFiles(self)
 
@@ -128,8 +130,11 @@ class AsyncSession:
     async def create(self) -> str:
         """Makes the session unless it is made; returns its id."""
         if self._id is None:
-            made = await self.client.call("session.create", self._create)
-            self._id = str(made["session_id"])
+            # Callers that share this object make one session between them.
+            async with self._making:
+                if self._id is None:
+                    made = await self.client.call("session.create", self._create)
+                    self._id = str(made["session_id"])
         return self._id
 
     # Commands.
@@ -175,20 +180,8 @@ class AsyncSession:
         except DaemonError as error:
             raise with_result(error) from None
         except INTERRUPTS:
-            await self._cancel_run(params)
+            await cancel_run(self.client, params)
             raise
-
-    async def _cancel_run(self, params: dict[str, Any]) -> None:
-        """Ends a command whose answer nobody waits for.
-
-        Sent again with its `run_id`, it is not started again but told by its id.
-        """
-        known = {"background": False, **params}
-        known.pop("check", None)
-        started = await self.client.call("exec.start", known)
-        command = AsyncCommand(self.client, str(started["exec_id"]))
-        await command.cancel()
-        await command.wait(_GRACE_S)
 
     def stream(
         self,

@@ -7,6 +7,7 @@ import base64
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .._failures import TerminalRuntimeError
 from .._keys import typed
 from .._progress import CommandEvent, CommandProgress, Output, StreamName
 from .._results import LogMatch, Screen
@@ -19,6 +20,25 @@ if TYPE_CHECKING:
 
 #: One reply of `exec.output` holds at most this much.
 _PIECE = 4 * 1024 * 1024
+#: How long an interrupted caller waits for its command to end.
+_GRACE_S = 15.0
+
+
+def cancel_run(client: Client, params: dict[str, Any]) -> None:
+    """Ends a command that was sent and whose answer nobody waits for.
+
+    Sent again with its `run_id`, it is not started again but told by its id. Why this fails, if it
+    does, is of no use to a caller who was interrupted.
+    """
+    known = {"background": False, **params}
+    known.pop("check", None)
+    try:
+        started = client.call("exec.start", known)
+        command = Command(client, str(started["exec_id"]))
+        command.cancel()
+        command.wait(_GRACE_S)
+    except TerminalRuntimeError:
+        pass
 
 
 class Command:
@@ -175,8 +195,8 @@ class CommandStream(EventStream[CommandEvent, ExecStreamReply]):
         try:
             return super().__next__()
         except INTERRUPTS:
-            if self._owned and self.command is not None:
-                self.command.cancel()
+            if self._owned and self._sent is not None:
+                cancel_run(self._client, self._sent)
             raise
 
     @property

@@ -12,7 +12,7 @@ from .._results import FileEntry
 if TYPE_CHECKING:
     from ._session import Session
 
-#: One reply of `file.read` holds at most about this much.
+#: One request or reply holds at most about this much.
 _PIECE = 4 * 1024 * 1024
 
 
@@ -53,21 +53,27 @@ class Files:
     ) -> int:
         """Replaces a file as a whole: a reader sees the old content or the new one.
 
-        Returns how many bytes were written. `if_sha256` writes only if the file now has this
-        content; else FileConflictError.
+        More than 4 MiB are written in pieces, and a reader may see some of them. Returns how many
+        bytes were written. `if_sha256` writes only if the file now has this content; else
+        FileConflictError.
         """
-        is_text = isinstance(content, str)
-        reply = self._call(
-            "file.write",
-            path=path,
-            content=content if is_text else base64.b64encode(content).decode(),
-            encoding=None if is_text else "base64",
-            append=append or None,
-            mode=None if mode is None else f"{mode:04o}",
-            make_parents=make_parents or None,
-            if_sha256=if_sha256,
-        )
-        return int(reply["bytes"])
+        data = content.encode() if isinstance(content, str) else content
+        written = 0
+        for begin in range(0, max(len(data), 1), _PIECE):
+            is_first = begin == 0
+            reply = self._call(
+                "file.write",
+                path=path,
+                content=base64.b64encode(data[begin : begin + _PIECE]).decode(),
+                encoding="base64",
+                append=append or None,
+                offset=None if append or is_first else begin,
+                mode=f"{mode:04o}" if is_first and mode is not None else None,
+                make_parents=(is_first and make_parents) or None,
+                if_sha256=if_sha256 if is_first else None,
+            )
+            written += int(reply["bytes"])
+        return written
 
     def edit(self, path: str, old: str, new: str, *, all: bool = False) -> int:
         """Replaces text that occurs exactly once, or with `all` everywhere. Returns how often."""

@@ -13,16 +13,13 @@ from .._progress import Output
 from .._results import RunResult, Screen, with_result
 from ..protocol import ExecInfo, SessionAttachReply, SessionInfo
 from ._client import Client
-from ._command import Command, CommandStream
+from ._command import Command, CommandStream, cancel_run
 from ._files import Files
-from ._pipe import INTERRUPTS
+from ._pipe import INTERRUPTS, Lock
 from ._stream import EventStream
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-#: How long an interrupted caller waits for its command to end.
-_GRACE_S = 15.0
 
 _default: Client | None = None
 
@@ -64,10 +61,13 @@ class Session:
         runtime: str | None = None,
         durability: str | None = None,
         replace_env: bool | None = None,
+        keep_state: str | None = None,
+        restore_state: str | None = None,
         keep: bool = False,
     ) -> None:
         self.client = client if client is not None else default_client()
         self._id: str | None = None
+        self._making = Lock()
         self._keep = keep
         self._create = given(
             name=name,
@@ -83,6 +83,8 @@ class Session:
             runtime=runtime,
             durability=durability,
             replace_env=replace_env,
+            keep_state=keep_state,
+            restore_state=restore_state,
         )
         self.files = Files(self)
 
@@ -129,8 +131,11 @@ class Session:
     def create(self) -> str:
         """Makes the session unless it is made; returns its id."""
         if self._id is None:
-            made = self.client.call("session.create", self._create)
-            self._id = str(made["session_id"])
+            # Callers that share this object make one session between them.
+            with self._making:
+                if self._id is None:
+                    made = self.client.call("session.create", self._create)
+                    self._id = str(made["session_id"])
         return self._id
 
     # Commands.
@@ -176,20 +181,8 @@ class Session:
         except DaemonError as error:
             raise with_result(error) from None
         except INTERRUPTS:
-            self._cancel_run(params)
+            cancel_run(self.client, params)
             raise
-
-    def _cancel_run(self, params: dict[str, Any]) -> None:
-        """Ends a command whose answer nobody waits for.
-
-        Sent again with its `run_id`, it is not started again but told by its id.
-        """
-        known = {"background": False, **params}
-        known.pop("check", None)
-        started = self.client.call("exec.start", known)
-        command = Command(self.client, str(started["exec_id"]))
-        command.cancel()
-        command.wait(_GRACE_S)
 
     def stream(
         self,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .._attempts import Patience
 from .._display import Shown
@@ -32,6 +32,8 @@ class EventStream(Generic[EventT, ReplyT]):
         self._client = client
         self._progress = progress
         self._link: Link | None = None
+        #: The params of the first request, once it may have left.
+        self._sent: dict[str, Any] | None = None
         self._result: ReplyT | None = None
         self._over = False
         self._patience = Patience()
@@ -105,6 +107,7 @@ class EventStream(Generic[EventT, ReplyT]):
         id = self._client.new_id()
         progress = self._progress
         line = request_line(id, progress.method, progress.params)
+        self._sent = self._sent or dict(progress.params)
         try:
             link.send(id, progress.method, line, streaming=True)
         except BaseException:
