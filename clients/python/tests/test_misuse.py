@@ -70,6 +70,9 @@ class Interrupted(DaemonTest):
         self.assertEqual(self.lines("log"), [])
 
     def test_ctrl_c_frees_a_session_that_streams(self) -> None:
+        # A shell that starts tests in the background has them ignore Ctrl-C.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         with Session(client=self.client, shell="bash", working_dir=str(self.home.work)) as session:
 
             def press() -> None:
@@ -149,7 +152,7 @@ with Session(shell="bash") as session:
 class Large(DaemonTest):
     def test_files_that_no_request_could_hold(self) -> None:
         with Session(client=self.client, shell="bash", working_dir=str(self.home.work)) as session:
-            data = os.urandom(1 << 20) * 9
+            data = os.urandom(1 << 20) * 5
             self.assertEqual(session.files.write("large", data, mode=0o600), len(data))
             self.assertEqual(session.files.read_bytes("large"), data)
             self.assertEqual(session.files.stat("large").mode, "0600")

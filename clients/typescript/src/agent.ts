@@ -142,6 +142,11 @@ export class Agent {
     }
   }
 
+  /** For `await using agent = await Agent.use("ada")`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release();
+  }
+
   /** Sends mail. When this resolves, the message is stored: it arrives, or fails visibly. */
   async send(
     to: string,

@@ -1,6 +1,7 @@
 // A command that was started: wait for it, talk to it, watch it.
 
 import type { Client } from "./client.js";
+import { TerminalRuntimeError } from "./errors.js";
 import { typed } from "./keys.js";
 import type { CallOptions } from "./methods.js";
 import { type CommandEvent, CommandProgress, type Output, type StreamName } from "./progress.js";
@@ -11,6 +12,26 @@ import { unreadable } from "./wire.js";
 
 /** One reply of `exec.output` holds at most this much. */
 const PIECE = 4 * 1024 * 1024;
+/** How long an aborted caller waits for its command to end. */
+const GRACE_MS = 15_000;
+
+/**
+ * Ends a command that was sent and whose answer nobody waits for.
+ *
+ * Sent again with its `run_id`, it is not started again but told by its id. Why this fails, if it does, is of no
+ * use to a caller who has aborted.
+ */
+export async function cancelRun(client: Client, params: object): Promise<void> {
+  const known = { background: false, ...params, check: undefined };
+  try {
+    const started = (await client.call("exec.start", known)) as { exec_id: string };
+    const command = new Command(client, started.exec_id);
+    await command.cancel();
+    await command.wait({ timeoutMs: GRACE_MS });
+  } catch (error) {
+    if (!(error instanceof TerminalRuntimeError)) throw error;
+  }
+}
 
 export interface WaitOptions extends CallOptions {
   /** Without it there is no limit. */
@@ -240,7 +261,7 @@ export class CommandStream extends EventStream<CommandEvent, ExecStreamReply> {
   }
 
   protected override async aborted(): Promise<void> {
-    if (this.#owned) await this.command?.cancel();
+    if (this.#owned && this.sent !== undefined) await cancelRun(this.client, this.sent);
   }
 
   /** Only what it prints. */

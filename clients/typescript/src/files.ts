@@ -3,7 +3,7 @@
 import type { Client } from "./client.js";
 import { DaemonError } from "./errors.js";
 
-/** One reply of `file.read` holds at most about this much. */
+/** One request or reply holds at most about this much. */
 const PIECE = 4 * 1024 * 1024;
 
 export interface FileEntry {
@@ -63,15 +63,22 @@ export class Files {
     }
   }
 
-  /** Replaces a file as a whole: a reader sees the old content or the new one. Returns the new size. */
+  /**
+   * Replaces a file as a whole: a reader sees the old content or the new one. More than 4 MiB are written in
+   * pieces, and a reader may see some of them. Returns how many bytes were written.
+   */
   async write(path: string, content: string | Uint8Array, options: WriteOptions = {}): Promise<number> {
-    const what =
-      typeof content === "string"
-        ? { content }
-        : { content: Buffer.from(content).toString("base64"), encoding: "base64" };
     const { append, mode, makeParents, ifSha256 } = options;
-    const how = { append, mode, make_parents: makeParents, if_sha256: ifSha256 };
-    return ((await this.#call("file.write", { path, ...what, ...how })) as { bytes: number }).bytes;
+    const data = typeof content === "string" ? Buffer.from(content) : Buffer.from(content);
+    let written = 0;
+    for (let offset = 0; offset === 0 || offset < data.length; offset += PIECE) {
+      const piece = data.subarray(offset, offset + PIECE).toString("base64");
+      const place = append === true || offset === 0 ? undefined : offset;
+      const first = offset > 0 ? {} : { mode, make_parents: makeParents, if_sha256: ifSha256 };
+      const params = { path, content: piece, encoding: "base64", append, offset: place, ...first };
+      written += ((await this.#call("file.write", params)) as { bytes: number }).bytes;
+    }
+    return written;
   }
 
   /** Replaces text that occurs exactly once, or with `all` everywhere; else `FILE_CONFLICT`. */

@@ -4,11 +4,14 @@ import * as http from "node:http";
 import * as https from "node:https";
 import { type Socket, createConnection } from "node:net";
 
-import { ConnectionEnded, NoDaemonError } from "./errors.js";
+import { ConnectionEnded, NoDaemonError, NotStartedError } from "./errors.js";
 import { type Incoming, LineReader, SseReader, read, unreadable } from "./wire.js";
 
 /** More lines than this are left in the socket until they are asked for: a slow reader slows the daemon. */
 const MOST_WAITING = 256;
+/** Failures before anything was sent: no connection, or no encryption that is trusted. */
+const UNREACHED = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH)$/;
+const NO_TLS = /^(EPROTO$|ERR_TLS_|ERR_SSL_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/;
 
 /** What came, in order, for a reader that may come later. */
 class Inbox {
@@ -195,9 +198,10 @@ export class HttpLink extends Link {
       });
       this.#request = request;
       request.on("error", (error: NodeJS.ErrnoException) => {
-        if (error.code === "ECONNREFUSED" || error.code === "ENOTFOUND" || error.code === "EHOSTUNREACH") {
-          const said = `cannot connect to ${url.host}: ${error.message}`;
-          reject(new NoDaemonError(said, { cause: error }));
+        if (UNREACHED.test(error.code ?? "") || error.syscall === "connect") {
+          reject(new NoDaemonError(`cannot connect to ${url.host}: ${error.message}`, { cause: error }));
+        } else if (NO_TLS.test(error.code ?? "")) {
+          this.inbox.end(new NotStartedError(`no TLS with ${url.host}: ${error.message}`, { cause: error }));
         }
         // Over TCP a reset proves nothing.
         this.inbox.end(new ConnectionEnded(false));

@@ -2,7 +2,7 @@
 
 import { TRIES } from "./attempts.js";
 import { Client } from "./client.js";
-import { Command, CommandStream, Screen } from "./command.js";
+import { Command, CommandStream, Screen, cancelRun } from "./command.js";
 import { DaemonError, LostError } from "./errors.js";
 import { Files } from "./files.js";
 import type { CallOptions } from "./methods.js";
@@ -37,6 +37,10 @@ export interface SessionOptions {
   readonly runtime?: string | undefined;
   readonly durability?: string | undefined;
   readonly replaceEnv?: boolean | undefined;
+  /** Keeps the state of the shell under this name, also when the session is over. */
+  readonly keepState?: string | undefined;
+  /** Begins with the state that is kept under this name, if there is one. */
+  readonly restoreState?: string | undefined;
 }
 
 export interface CommandOptions {
@@ -107,6 +111,8 @@ export class Session {
       runtime: options.runtime,
       durability: options.durability,
       replace_env: options.replaceEnv,
+      keep_state: options.keepState,
+      restore_state: options.restoreState,
     });
     const made = (await client.call("session.create", params)) as { session_id: string };
     return new Session(client, made.session_id);
@@ -152,25 +158,16 @@ export class Session {
   async #unlessAborted<T>(answer: Promise<T>, params: Params, signal: AbortSignal): Promise<T> {
     let cancelling: Promise<unknown> | undefined;
     const abort = (): void => {
-      cancelling = this.#cancel(params);
-      // Said by the signal's reason; that the command had ended already is no failure.
-      cancelling.catch(() => undefined);
+      cancelling = cancelRun(this.client, params);
     };
     signal.addEventListener("abort", abort, { once: true });
     try {
       return await answer;
     } finally {
       signal.removeEventListener("abort", abort);
-      await cancelling?.catch(() => undefined);
+      await cancelling;
       signal.throwIfAborted();
     }
-  }
-
-  /** Sent again with its `run_id`, a command is not started again but told by its id. */
-  async #cancel(params: Params): Promise<void> {
-    const { check: _check, ...known } = params;
-    const started = (await this.client.call("exec.start", { background: false, ...known })) as { exec_id: string };
-    await new Command(this.client, started.exec_id).cancel();
   }
 
   /** Runs a command and iterates over its output as it comes. The signal cancels the command. */
@@ -285,6 +282,11 @@ export class Session {
     await this.client.sessionDestroy({ session_id: this.id, force: options.force ?? false });
   }
 
+  /** For `await using session = await Session.create()`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.end();
+  }
+
   /** Ends the session, if nobody else has done so. */
   async end(): Promise<void> {
     for (let left = TRIES - 1; ; left -= 1) {
@@ -307,5 +309,8 @@ export function given(params: Params): Params {
 }
 
 export function seconds(milliseconds: number | undefined): number | undefined {
-  return milliseconds === undefined ? undefined : milliseconds / 1000;
+  if (milliseconds === undefined) return undefined;
+  // JSON would make it null, which is the default and not what was meant.
+  if (!Number.isFinite(milliseconds)) throw new RangeError(`${milliseconds} is no time; 0 is no limit`);
+  return milliseconds / 1000;
 }

@@ -17,12 +17,20 @@ import { type Incoming, requestLine } from "./wire.js";
 export class EventStream<E, R> implements AsyncIterableIterator<E> {
   protected readonly client: Client;
   protected readonly progress: Progress<E, R>;
+  /** The params of the first request, once it may have left. */
+  protected sent: object | undefined;
   readonly #signal: AbortSignal | undefined;
   #link: Link | undefined;
   #result: { readonly reply: R } | undefined;
   #over = false;
   readonly #patience = new Patience();
   #resuming = false;
+  #aborting: Promise<void> | undefined;
+  /** Carried out when the signal says so: a reader that is busy may ask for the next event much later. */
+  readonly #abort = (): void => {
+    this.#link?.close();
+    this.#aborting ??= this.aborted();
+  };
 
   constructor(client: Client, progress: Progress<E, R>, options: CallOptions = {}) {
     this.client = client;
@@ -41,30 +49,24 @@ export class EventStream<E, R> implements AsyncIterableIterator<E> {
 
   async next(): Promise<IteratorResult<E, undefined>> {
     if (this.#over) return { done: true, value: undefined };
-    this.#signal?.throwIfAborted();
-    const abort = (): void => this.#link?.close();
-    this.#signal?.addEventListener("abort", abort, { once: true });
     try {
+      this.#signal?.throwIfAborted();
       const event = await this.advance();
       if (event !== undefined) return { done: false, value: event };
       return { done: true, value: undefined };
     } catch (error) {
-      this.#over = true;
-      this.#drop();
+      this.#leave();
       if (this.#signal?.aborted === true) {
-        await this.aborted();
+        await this.#aborting;
         throw this.#signal.reason;
       }
       throw error;
-    } finally {
-      this.#signal?.removeEventListener("abort", abort);
     }
   }
 
   /** Leaves the stream; `for await` does so by itself. */
   return(): Promise<IteratorResult<E, undefined>> {
-    this.#over = true;
-    this.#drop();
+    this.#leave();
     return Promise.resolve({ done: true, value: undefined });
   }
 
@@ -111,6 +113,10 @@ export class EventStream<E, R> implements AsyncIterableIterator<E> {
     const { method, params } = this.progress;
     const how = { streaming: true, resuming: this.#resuming };
     this.#patience.sent();
+    if (this.sent === undefined) {
+      this.sent = { ...params };
+      this.#signal?.addEventListener("abort", this.#abort, { once: true });
+    }
     const link = await this.client.send(id, method, requestLine(id, method, params), how);
     if (this.#signal?.aborted === true) link.close();
     return link;
@@ -118,9 +124,9 @@ export class EventStream<E, R> implements AsyncIterableIterator<E> {
 
   #finish(reply: R): void {
     this.#result = { reply };
-    this.#over = true;
     if (this.#link !== undefined) this.client.keepLink(this.#link);
     this.#link = undefined;
+    this.#leave();
   }
 
   /** Returns if the stream goes on with the next daemon. */
@@ -135,6 +141,12 @@ export class EventStream<E, R> implements AsyncIterableIterator<E> {
     this.#drop();
     this.#resuming = true;
     if (!this.#patience.ended(unread) || !this.progress.resume()) throw new LostError(this.progress.method);
+  }
+
+  #leave(): void {
+    this.#over = true;
+    this.#signal?.removeEventListener("abort", this.#abort);
+    this.#drop();
   }
 
   #drop(): void {

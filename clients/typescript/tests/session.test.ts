@@ -118,6 +118,52 @@ test(
 );
 
 test(
+  "a signal ends what waits for its turn, and what nobody reads at the moment",
+  withHome((home) =>
+    bash(home, async (session) => {
+      const first = await session.start("sleep 60");
+      const controller = new AbortController();
+      const { signal } = controller;
+      const queued = session.stream("echo ran >> log", { waitMs: GUARD_MS, signal }).finish();
+      const rejected = assert.rejects(queued, /enough/);
+      await until("it waits", async () => (await session.history()).length === 2);
+      controller.abort(new Error("enough"));
+      await rejected;
+      await first.cancel();
+      await session.run("true", { waitMs: GUARD_MS });
+      assert.deepEqual(home.lines("log"), []);
+
+      const another = new AbortController();
+      const stream = session.stream("echo begun; sleep 60", { signal: another.signal });
+      await stream.next();
+      another.abort(new Error("enough"));
+      await until("it has ended", async () => (await session.info()).state === "idle");
+      await assert.rejects(stream.next(), /enough/);
+      await assert.rejects(session.run("true", { timeoutMs: NaN }), RangeError);
+    }),
+  ),
+);
+
+test(
+  "large files are written in pieces, and `await using` ends a session",
+  withHome(async (home) => {
+    {
+      await using session = await Session.create({ client: home.client, shell: "bash", workingDir: home.work });
+      const data = Buffer.alloc(5 << 20, "0123456789");
+      assert.equal(await session.files.write("large", data, { mode: "0600" }), data.length);
+      assert.ok(data.equals(await session.files.readBytes("large")));
+      assert.equal(await session.files.write("large", data.subarray(0, 5_000_000), { append: true }), 5_000_000);
+      const { bytes, mode } = await session.files.stat("large");
+      assert.deepEqual([bytes, mode], [data.length + 5_000_000, "0600"]);
+      assert.equal(await session.files.write("large", "short"), 5);
+      assert.equal(await session.files.write("empty", ""), 0);
+      assert.deepEqual([await session.files.read("large"), await session.files.read("empty")], ["short", ""]);
+    }
+    assert.deepEqual((await home.client.sessionList()).sessions, []);
+  }),
+);
+
+test(
   "events come as they happen, and bytes are exact",
   withHome((home) =>
     bash(home, async (session) => {

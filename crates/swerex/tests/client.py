@@ -239,7 +239,7 @@ class SwerexTest(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(self.ask(path, None, {}), 403)
             self.assertEqual(self.ask(path, None, {"X-API-Key": "wrong"}), 401)
         self.assertEqual(self.ask("/nothing", None, {"X-API-Key": TOKEN}), 404)
-        self.assertTrue((await self.runtime.is_alive()).is_alive)
+        self.assertTrue((await self.runtime.is_alive(timeout=20)).is_alive)
 
     async def test_a_repeated_request_runs_once(self) -> None:
         counter = self.server.home / "count"
