@@ -137,6 +137,15 @@ class Streams(unittest.TestCase):
         self.assertEqual((progress.params["stdout_offset"], progress.params["stderr_offset"]), (5, 9))
         self.assertIsNone(progress.accept("something_new", {}))
 
+    def test_a_command_that_waits_is_told_and_known(self) -> None:
+        progress = CommandProgress("exec.stream", {"run_id": "r"}, ExecStreamReply)
+        queued = progress.accept("queued", {"exec_id": "e-1"})
+        self.assertEqual((type(queued).__name__, progress.exec_id), ("QueuedEvent", "e-1"))
+        progress.resume()
+        self.assertEqual((progress.method, progress.params["exec_id"]), ("exec.attach", "e-1"))
+        self.assertIsNone(progress.accept("queued", {"exec_id": "e-1"}))
+        self.assertIsInstance(progress.accept("started", {"exec_id": "e-1"}), StartedEvent)
+
     def test_a_character_in_two_pieces_is_one(self) -> None:
         progress = CommandProgress("exec.stream", {}, ExecStreamReply)
         pieces = [

@@ -235,8 +235,8 @@ function escaped(text: string): string {
 /**
  * An async iterator over what a command does; `outcome` says how it ended.
  *
- * The events are `started`, `stdout` and `stderr`, `gap` (bytes that are no longer kept) and `waiting` (the
- * command reads from its terminal), told apart by `type`.
+ * The events are `queued` (it waits for its turn), `started`, `stdout` and `stderr`, `gap` (bytes that are no
+ * longer kept) and `waiting` (the command reads from its terminal), told apart by `type`.
  */
 export class CommandStream extends EventStream<CommandEvent, ExecStreamReply> {
   readonly #progress: CommandProgress<ExecStreamReply>;

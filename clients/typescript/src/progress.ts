@@ -2,7 +2,16 @@
 //
 // A stream that is cut goes on from where it was: no byte is missed, none comes twice.
 
-import type { ChangeEvent, GapEvent, MailEvent, MissedEvent, StartedEvent, SubscribedEvent, WaitingEvent } from "./protocol.js";
+import type {
+  ChangeEvent,
+  GapEvent,
+  MailEvent,
+  MissedEvent,
+  QueuedEvent,
+  StartedEvent,
+  SubscribedEvent,
+  WaitingEvent,
+} from "./protocol.js";
 import type { Params } from "./wire.js";
 
 export type StreamName = "stdout" | "stderr";
@@ -18,6 +27,7 @@ export interface Output {
 
 export type CommandEvent =
   | Output
+  | ({ readonly type: "queued" } & QueuedEvent)
   | ({ readonly type: "started" } & StartedEvent)
   | ({ readonly type: "gap" } & GapEvent)
   | ({ readonly type: "waiting" } & WaitingEvent);
@@ -80,6 +90,12 @@ export class CommandProgress<R> extends Progress<CommandEvent, R> {
         if (this.#started) return undefined;
         this.#started = true;
         return { type: "started", ...started };
+      }
+      case "queued": {
+        const queued = data as unknown as QueuedEvent;
+        const repeated = this.execId !== undefined;
+        this.execId = queued.exec_id;
+        return repeated ? undefined : { type: "queued", ...queued };
       }
       case "gap": {
         const gap = data as unknown as GapEvent;

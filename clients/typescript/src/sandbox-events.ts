@@ -10,6 +10,8 @@ export interface ExecEvent {
   readonly exitCode?: number;
   readonly error?: string;
   readonly sessionId?: string;
+  /** With `start`, where it is known. */
+  readonly pid?: number;
 }
 
 export interface LogEvent {
@@ -30,8 +32,10 @@ export function exitNumber(exitCode: number | null | undefined): number {
 export async function* execEvents(stream: CommandStream, command: string, sessionId: string): AsyncGenerator<ExecEvent> {
   try {
     for await (const event of stream) {
-      if (event.type === "started") yield { type: "start", timestamp: timestamp(), command, sessionId };
-      else if (event.type === "stdout" || event.type === "stderr") {
+      if (event.type === "started") {
+        const pid = typeof event.pid === "number" ? { pid: event.pid } : {};
+        yield { type: "start", timestamp: timestamp(), command, sessionId, ...pid };
+      } else if (event.type === "stdout" || event.type === "stderr") {
         yield { type: event.type, timestamp: timestamp(), data: event.text, sessionId };
       }
     }
@@ -55,18 +59,8 @@ export async function* logEvents(stream: CommandStream, processId: string): Asyn
 }
 
 /** Events as server-sent events. A reader that cancels leaves the stream. */
-export function sseStream(events: AsyncGenerator<ExecEvent | LogEvent>): ReadableStream<Uint8Array> {
-  const encoder = new TextEncoder();
-  return new ReadableStream<Uint8Array>({
-    async pull(controller) {
-      const next = await events.next();
-      if (next.done === true) controller.close();
-      else controller.enqueue(encoder.encode(`data: ${JSON.stringify(next.value)}\n\n`));
-    },
-    async cancel() {
-      await events.return(undefined);
-    },
-  });
+export function sseStream(events: AsyncIterable<unknown>): ReadableStream<Uint8Array> {
+  return asyncIterableToSSEStream(events);
 }
 
 /** The events of such a stream. */
@@ -89,4 +83,32 @@ export async function* parseSSEStream<T>(stream: ReadableStream<Uint8Array>, sig
   } finally {
     await reader.cancel();
   }
+}
+
+/** The events of a response with such a stream. */
+export async function* responseToAsyncIterable<T>(response: Response, signal?: AbortSignal): AsyncGenerator<T> {
+  if (!response.ok) throw new Error(`the response failed: ${response.status} ${response.statusText}`);
+  if (response.body === null) throw new Error("the response has no body");
+  yield* parseSSEStream<T>(response.body as ReadableStream<Uint8Array>, signal);
+}
+
+/** Anything that can be iterated over, as such a stream. */
+export function asyncIterableToSSEStream<T>(
+  events: AsyncIterable<T>,
+  options: { readonly signal?: AbortSignal; readonly serialize?: (event: T) => string } = {},
+): ReadableStream<Uint8Array> {
+  const { signal, serialize = JSON.stringify } = options;
+  const encoder = new TextEncoder();
+  const iterator = events[Symbol.asyncIterator]();
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      signal?.throwIfAborted();
+      const next = await iterator.next();
+      if (next.done === true) controller.close();
+      else controller.enqueue(encoder.encode(`data: ${serialize(next.value)}\n\n`));
+    },
+    async cancel() {
+      await iterator.return?.();
+    },
+  });
 }

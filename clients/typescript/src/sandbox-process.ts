@@ -1,8 +1,8 @@
 // A background process of a sandbox: a command beside the session's shell.
 
 import type { Command } from "./command.js";
-import { DaemonError } from "./errors.js";
 import type { ExecInfo } from "./protocol.js";
+import { ProcessReadyTimeoutError, unready } from "./sandbox-errors.js";
 import { exitNumber } from "./sandbox-events.js";
 
 export type ProcessStatus = "starting" | "running" | "completed" | "failed" | "killed" | "error";
@@ -28,6 +28,15 @@ export interface WaitForPortOptions {
   readonly status?: number | { readonly min: number; readonly max: number } | undefined;
   readonly timeout?: number | undefined;
   readonly interval?: number | undefined;
+}
+
+export interface WaitForLogResult {
+  readonly line: string;
+  readonly match?: RegExpMatchArray;
+}
+
+export interface WaitForExitResult {
+  readonly exitCode: number;
 }
 
 export class Process {
@@ -68,30 +77,43 @@ export class Process {
   }
 
   /** Waits for text in the output; `timeout` in milliseconds. */
-  async waitForLog(pattern: string | RegExp, timeout?: number): Promise<{ line: string; match?: RegExpMatchArray }> {
-    const found = await this.#handle.waitForLog(pattern, { timeoutMs: timeout });
+  async waitForLog(pattern: string | RegExp, timeout?: number): Promise<WaitForLogResult> {
+    const found = await this.#ready(String(pattern), timeout, () =>
+      this.#handle.waitForLog(pattern, { timeoutMs: timeout }),
+    );
     const line = lineAround(await this.#handle.output(found.stream), found.text);
     const match = pattern instanceof RegExp ? pattern.exec(line) : null;
     return match === null ? { line } : { line, match };
   }
 
   async waitForPort(port: number, options: WaitForPortOptions = {}): Promise<void> {
-    const { mode = "http", path = "/", status } = options;
-    if (mode === "tcp") {
-      await this.#handle.waitForPort(port, { timeoutMs: options.timeout });
-      return;
-    }
-    const waited = await this.#handle.waitForPort(port, { timeoutMs: options.timeout, httpPath: path });
-    if (status === undefined) return;
+    const { mode = "http", path = "/", status, timeout } = options;
+    const how = mode === "tcp" ? { timeoutMs: timeout } : { timeoutMs: timeout, httpPath: path };
+    const condition = `port ${port}`;
+    const waited = await this.#ready(condition, timeout, () => this.#handle.waitForPort(port, how));
+    if (mode === "tcp" || status === undefined) return;
     const { matched } = waited as unknown as { matched: { port?: { http_status?: number } } };
     const got = matched.port?.http_status ?? 0;
     const { min, max } = typeof status === "number" ? { min: status, max: status } : status;
-    if (got < min || got > max) throw new DaemonError("WAIT_TIMEOUT", `port ${port} answers with ${got}`);
+    if (got >= min && got <= max) return;
+    throw new ProcessReadyTimeoutError(this.#awaited(`${condition} to answer with ${min}, not ${got}`), timeout ?? 0);
   }
 
-  async waitForExit(timeout?: number): Promise<{ exitCode: number }> {
-    const info = await this.#handle.wait({ timeoutMs: timeout });
+  async waitForExit(timeout?: number): Promise<WaitForExitResult> {
+    const info = await this.#ready("exit", timeout, () => this.#handle.wait({ timeoutMs: timeout }));
     return { exitCode: exitNumber(info.exit_code) };
+  }
+
+  async #ready<T>(condition: string, timeout: number | undefined, wait: () => Promise<T>): Promise<T> {
+    try {
+      return await wait();
+    } catch (error) {
+      throw unready(error, this.#awaited(condition), timeout);
+    }
+  }
+
+  #awaited(condition: string): { processId: string; command: string; condition: string } {
+    return { processId: this.id, command: this.command, condition };
   }
 }
 

@@ -6,10 +6,27 @@ import { basename, isAbsolute, join } from "node:path";
 import type { Client } from "./client.js";
 import { Command } from "./command.js";
 import { DaemonError } from "./errors.js";
-import type { FileEntry } from "./files.js";
 import type { CallOptions } from "./methods.js";
+import { Unsupported } from "./sandbox-errors.js";
 import { execEvents, exitNumber, logEvents, sseStream } from "./sandbox-events.js";
+import {
+  type Done,
+  type FileEncoding,
+  type ListFilesOptions,
+  type ListFilesResult,
+  type ReadFileResult,
+  type ReadFileStreamResult,
+  collected,
+  decoded,
+  done,
+  fileEvents,
+  fileInfo,
+  isHidden,
+  metadataOf,
+  streamed,
+} from "./sandbox-files.js";
 import { Process, type ProcessOptions, statusOf } from "./sandbox-process.js";
+import type { RunResult } from "./results.js";
 import { type CommandOptions, Session, type SessionOptions } from "./session.js";
 
 /** Requests of one session are run one after the other; they wait this long for their turn. */
@@ -28,6 +45,8 @@ export interface ExecOptions extends CallOptions {
   readonly onError?: ((error: Error) => void) | undefined;
   readonly origin?: "user" | "internal" | undefined;
 }
+
+export type StreamOptions = ExecOptions & { readonly bufferSize?: number | undefined };
 
 export interface ExecResult {
   readonly success: boolean;
@@ -52,53 +71,12 @@ export interface SessionInit {
   readonly isolation?: unknown;
 }
 
-export type FileEncoding = "utf-8" | "utf8" | "base64" | "none";
-
-export interface ReadFileResult {
-  readonly success: true;
-  readonly path: string;
-  readonly content: string;
-  readonly encoding: "utf-8" | "base64";
-  readonly isBinary: boolean;
-  readonly size: number;
-  readonly timestamp: string;
-}
-
-export interface ListFilesOptions {
-  readonly recursive?: boolean | undefined;
-  readonly includeHidden?: boolean | undefined;
-}
-
-export interface FileInfo {
-  readonly name: string;
-  readonly absolutePath: string;
-  readonly relativePath: string;
-  readonly type: "file" | "directory" | "symlink" | "other";
-  readonly size: number;
-  readonly modifiedAt: string;
-  readonly mode: string;
-}
-
-export interface ListFilesResult {
-  readonly success: true;
-  readonly path: string;
-  readonly files: readonly FileInfo[];
-  readonly count: number;
-  readonly timestamp: string;
-}
-
-interface Done {
-  readonly success: true;
-  readonly path: string;
-  readonly timestamp: string;
-}
-
 /** The name of a sandbox's default session. */
 export function prefixed(id: string): string {
   return `sandbox:${id}`;
 }
 
-export class SandboxSession {
+export class SandboxSession extends Unsupported {
   readonly id: string;
   protected readonly client: Client;
   protected readonly sessionName: string;
@@ -108,6 +86,7 @@ export class SandboxSession {
   #made: Promise<Session> | undefined;
 
   constructor(client: Client, name: string, id: string, init: SessionInit) {
+    super();
     this.client = client;
     this.sessionName = name;
     this.id = id;
@@ -183,9 +162,9 @@ export class SandboxSession {
     const how = { ...commandOptions(options), waitMs: TURN_MS, signal: options.signal };
     const timestamp = new Date().toISOString();
     if (options.onOutput === undefined) {
-      const { exitCode, stdout, stderr, durationMs, ok } = await session.run(command, how);
-      const ended = { success: ok, exitCode: exitNumber(exitCode), duration: durationMs };
-      return { ...ended, stdout, stderr, command, timestamp, sessionId: this.id };
+      const result = await session.run(command, how);
+      const ended = { success: result.ok, exitCode: exitNumber(result.exitCode), duration: result.durationMs };
+      return { ...ended, ...(await this.#texts(result)), command, timestamp, sessionId: this.id };
     }
     const texts = { stdout: "", stderr: "" };
     const stream = session.stream(command, how);
@@ -198,8 +177,17 @@ export class SandboxSession {
     return { ...ended, ...texts, command, timestamp, sessionId: this.id };
   }
 
+  /** All that a command printed: the answer itself holds only so much. */
+  async #texts(result: RunResult): Promise<{ stdout: string; stderr: string }> {
+    const handle = new Command(this.client, result.execId);
+    return {
+      stdout: result.stdoutTruncated ? await handle.output("stdout") : result.stdout,
+      stderr: result.stderrTruncated ? await handle.output("stderr") : result.stderr,
+    };
+  }
+
   /** Server-sent events `start`, `stdout`, `stderr`, `complete`, `error`; read them with `parseSSEStream`. */
-  execStream(command: string, options: ExecOptions = {}): Promise<ReadableStream<Uint8Array>> {
+  execStream(command: string, options: StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
     return this.#within(async (session) => {
       await session.info();
       const how = { ...commandOptions(options), waitMs: TURN_MS, signal: options.signal };
@@ -232,7 +220,8 @@ export class SandboxSession {
     return new Command(this.client, this.#named.get(id) ?? id);
   }
 
-  async listProcesses(): Promise<Process[]> {
+  /** Of this session; another id of a session is not looked at. */
+  async listProcesses(_sessionId?: string): Promise<Process[]> {
     const names = new Map([...this.#named].map(([name, id]) => [id, name]));
     const history = await this.#within((session) => session.history());
     return history
@@ -240,7 +229,7 @@ export class SandboxSession {
       .map((info) => new Process(new Command(this.client, info.exec_id), info, names.get(info.exec_id)));
   }
 
-  async getProcess(id: string): Promise<Process | null> {
+  async getProcess(id: string, _sessionId?: string): Promise<Process | null> {
     const handle = this.#handle(id);
     try {
       return new Process(handle, await handle.info(), id);
@@ -299,18 +288,27 @@ export class SandboxSession {
     return done(path);
   }
 
-  async readFile(path: string, options: { readonly encoding?: FileEncoding } = {}): Promise<ReadFileResult> {
-    const bytes = Buffer.from(await this.#within((session) => session.files.readBytes(path)));
-    const text = bytes.toString("utf8");
-    const isBinary = !Buffer.from(text, "utf8").equals(bytes);
+  readFile(path: string, options: { readonly encoding: "none" }): Promise<ReadFileStreamResult>;
+  readFile(path: string, options?: { readonly encoding?: Exclude<FileEncoding, "none"> }): Promise<ReadFileResult>;
+  async readFile(
+    path: string,
+    options: { readonly encoding?: FileEncoding } = {},
+  ): Promise<ReadFileResult | ReadFileStreamResult> {
+    const bytes = await this.#bytes(path);
+    const { isBinary, mimeType, size } = metadataOf(bytes);
+    if (options.encoding === "none") return { ...done(path), content: streamed(bytes), size, mimeType };
     const base64 = options.encoding === "base64" || (options.encoding === undefined && isBinary);
-    const content = base64 ? bytes.toString("base64") : text;
-    return { ...done(path), content, encoding: base64 ? "base64" : "utf-8", isBinary, size: bytes.length };
+    const content = bytes.toString(base64 ? "base64" : "utf8");
+    return { ...done(path), content, encoding: base64 ? "base64" : "utf-8", isBinary, mimeType, size };
   }
 
+  /** Server-sent events with the file; read them with `streamFile` or `collectFile`. */
   async readFileStream(path: string): Promise<ReadableStream<Uint8Array>> {
-    const bytes = await this.#within((session) => session.files.readBytes(path));
-    return new Blob([bytes as Uint8Array<ArrayBuffer>]).stream() as ReadableStream<Uint8Array>;
+    return sseStream(fileEvents(await this.#bytes(path)));
+  }
+
+  async #bytes(path: string): Promise<Buffer> {
+    return Buffer.from(await this.#within((session) => session.files.readBytes(path)));
   }
 
   async mkdir(path: string, options: { readonly recursive?: boolean } = {}): Promise<Done & { recursive: boolean }> {
@@ -333,7 +331,7 @@ export class SandboxSession {
     return this.renameFile(path, newPath);
   }
 
-  async exists(path: string): Promise<Done & { exists: boolean }> {
+  async exists(path: string, _sessionId?: string): Promise<Done & { exists: boolean }> {
     const exists = await this.#within((session) => session.files.exists(path));
     return { ...done(path), exists };
   }
@@ -350,13 +348,19 @@ export class SandboxSession {
 
   async gitCheckout(
     repoUrl: string,
-    options: { readonly branch?: string; readonly targetDir?: string; readonly depth?: number } = {},
+    options: {
+      readonly branch?: string;
+      readonly targetDir?: string;
+      readonly depth?: number;
+      readonly sessionId?: string;
+      readonly cloneTimeoutMs?: number;
+    } = {},
   ): Promise<{ success: true; repoUrl: string; branch: string; targetDir: string; timestamp: string }> {
     const targetDir = options.targetDir ?? basename(repoUrl).replace(/\.git$/, "");
     const branch = options.branch === undefined ? "" : ` --branch ${quoted(options.branch)}`;
     const depth = options.depth === undefined ? "" : ` --depth ${Math.trunc(options.depth)}`;
     const command = `git clone${branch}${depth} -- ${quoted(repoUrl)} ${quoted(targetDir)}`;
-    await this.#within((session) => session.run(command, { check: true, waitMs: TURN_MS, timeoutMs: 0 }));
+    await this.#within((session) => session.run(command, { check: true, waitMs: TURN_MS, timeoutMs: options.cloneTimeoutMs ?? 0 }));
     const timestamp = new Date().toISOString();
     return { success: true, repoUrl, branch: options.branch ?? "", targetDir, timestamp };
   }
@@ -386,45 +390,7 @@ function known(variables: Readonly<Record<string, string | undefined>>): Record<
   return Object.fromEntries(pairs) as Record<string, string>;
 }
 
-function done(path: string): Done {
-  return { success: true, path, timestamp: new Date().toISOString() };
-}
-
 /** For a shell. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
-}
-
-function decoded(content: string, encoding: string | undefined): Uint8Array {
-  return Buffer.from(content, encoding === "base64" ? "base64" : "utf8");
-}
-
-async function collected(stream: ReadableStream<Uint8Array>): Promise<Uint8Array> {
-  const pieces: Uint8Array[] = [];
-  for await (const piece of stream) pieces.push(piece);
-  return Buffer.concat(pieces);
-}
-
-function isHidden(path: string): boolean {
-  return path.split("/").some((part) => part.startsWith("."));
-}
-
-function fileInfo(entry: FileEntry, base: string): FileInfo {
-  const absolutePath = isAbsolute(entry.path) ? entry.path : join(base, entry.path);
-  const kinds: Readonly<Record<string, FileInfo["type"]>> = {
-    file: "file",
-    dir: "directory",
-    directory: "directory",
-    symlink: "symlink",
-    link: "symlink",
-  };
-  return {
-    name: basename(entry.path),
-    absolutePath,
-    relativePath: entry.path,
-    type: kinds[entry.kind] ?? "other",
-    size: entry.bytes,
-    modifiedAt: entry.modified_at,
-    mode: String(entry.mode),
-  };
 }

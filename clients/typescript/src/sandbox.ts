@@ -1,26 +1,41 @@
 // The shape of Cloudflare's Sandbox SDK on sessions of this machine. The README lists the differences.
 
 import { Client, type ClientOptions } from "./client.js";
-import { TerminalRuntimeError } from "./errors.js";
 import { SandboxSession, type SessionInit, prefixed } from "./sandbox-session.js";
 import { Session } from "./session.js";
 
+export type { ExecOptions, ExecResult, SessionInit as SessionOptions, StreamOptions } from "./sandbox-session.js";
 export type {
-  ExecOptions,
-  ExecResult,
-  FileEncoding,
-  ListFilesOptions,
-  ListFilesResult,
-  ReadFileResult,
-} from "./sandbox-session.js";
-export type { Process, ProcessOptions, ProcessStatus, WaitForPortOptions } from "./sandbox-process.js";
-export { parseSSEStream, type ExecEvent, type LogEvent } from "./sandbox-events.js";
+  Process,
+  ProcessOptions,
+  ProcessStatus,
+  WaitForExitResult,
+  WaitForLogResult,
+  WaitForPortOptions,
+} from "./sandbox-process.js";
+export { NotSupportedError, ProcessExitedBeforeReadyError, ProcessReadyTimeoutError } from "./sandbox-errors.js";
+export {
+  type ExecEvent,
+  type LogEvent,
+  asyncIterableToSSEStream,
+  parseSSEStream,
+  responseToAsyncIterable,
+} from "./sandbox-events.js";
+export {
+  type FileChunk,
+  type FileEncoding,
+  type FileInfo,
+  type FileMetadata,
+  type FileStreamEvent,
+  type ListFilesOptions,
+  type ListFilesResult,
+  type ReadFileResult,
+  type ReadFileStreamResult,
+  collectFile,
+  streamFile,
+} from "./sandbox-files.js";
+export { isExecResult, isProcess, isProcessStatus } from "./sandbox-guards.js";
 export { SandboxSession as ExecutionSession } from "./sandbox-session.js";
-
-/** A part of the other SDK that has no counterpart here. */
-export class NotSupportedError extends TerminalRuntimeError {
-  override readonly name = "NotSupportedError";
-}
 
 export interface SandboxOptions extends ClientOptions {
   readonly client?: Client | undefined;
@@ -59,6 +74,9 @@ function clientOf(options: SandboxOptions): Client {
   return client;
 }
 
+/** What programs of the other SDK call the type of a sandbox. */
+export type ISandbox = Sandbox;
+
 /** Some sessions under one name. What is done to the sandbox itself is done in its default session. */
 export class Sandbox extends SandboxSession {
   readonly #options: SandboxOptions;
@@ -95,26 +113,6 @@ export class Sandbox extends SandboxSession {
     const mine = sessions.filter(({ name }) => name === this.sessionName || name?.startsWith(`${this.sessionName}:`));
     await Promise.all(mine.map(({ session_id: id }) => Session.existing(id, { client: this.client }).end()));
   }
-
-  // What has no counterpart on this machine.
-
-  exposePort = unsupported("exposePort", "the port is open on this machine already");
-  unexposePort = unsupported("unexposePort", "the port is open on this machine already");
-  getExposedPorts = unsupported("getExposedPorts", "ports are those of this machine");
-  createCodeContext = unsupported("createCodeContext", "start an interpreter with startProcess");
-  runCode = unsupported("runCode", "run the interpreter with exec");
-  runCodeStream = unsupported("runCodeStream", "run the interpreter with execStream");
-  mountBucket = unsupported("mountBucket", "mount it on this machine");
-  unmountBucket = unsupported("unmountBucket", "unmount it on this machine");
-  createBackup = unsupported("createBackup", "copy the files with exec");
-  restoreBackup = unsupported("restoreBackup", "copy the files with exec");
-  wsConnect = unsupported("wsConnect", "connect to the port on this machine");
-  terminal = unsupported("terminal", "use Session.attach of terminal-runtime");
-  watch = unsupported("watch", "run a watcher with startProcess");
-}
-
-function unsupported(name: string, instead: string): (...args: unknown[]) => Promise<never> {
-  return () => Promise.reject(new NotSupportedError(`${name} is not supported`, { help: instead }));
 }
 
 function init(options: SandboxOptions): SessionInit {

@@ -95,6 +95,15 @@ test("what may be sent again", () => {
   assert.throws(() => new Attempts("1", "system.ping", {}).refused(new DaemonError("INTERNAL_ERROR", ""), true));
 });
 
+test("a command that waits is told and known", () => {
+  const progress = new CommandProgress("exec.stream", { run_id: "r" });
+  assert.deepEqual(progress.accept("queued", { exec_id: "e-1" }), { type: "queued", exec_id: "e-1" });
+  progress.resume();
+  assert.deepEqual([progress.method, progress.params["exec_id"]], ["exec.attach", "e-1"]);
+  assert.equal(progress.accept("queued", { exec_id: "e-1" }), undefined);
+  assert.equal(progress.accept("started", { exec_id: "e-1" })?.type, "started");
+});
+
 test("a cut command goes on from where it was", () => {
   const progress = new CommandProgress("exec.stream", { run_id: "r" });
   assert.ok(progress.resume());

@@ -4,7 +4,22 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { METHODS } from "../src/index.js";
-import { type ExecEvent, type LogEvent, NotSupportedError, type Sandbox, getSandbox, parseSSEStream } from "../src/sandbox.js";
+import {
+  type ExecEvent,
+  type LogEvent,
+  NotSupportedError,
+  ProcessExitedBeforeReadyError,
+  ProcessReadyTimeoutError,
+  type Sandbox,
+  asyncIterableToSSEStream,
+  collectFile,
+  getSandbox,
+  isExecResult,
+  isProcess,
+  isProcessStatus,
+  parseSSEStream,
+  responseToAsyncIterable,
+} from "../src/sandbox.js";
 import { GUARD_MS, type Home, freePort, until, withHome } from "./daemon.js";
 
 const sandboxed = (work: (sandbox: Sandbox, home: Home) => Promise<void>) =>
@@ -33,6 +48,8 @@ test(
     });
     assert.deepEqual([heard, streamed.success], [["stdout: a\n", "stderr: b\n"], true]);
     assert.equal((await sandbox.exec("sleep 60", { timeout: 100 })).success, false);
+    assert.equal((await sandbox.exec("head -c 3000000 /dev/zero")).stdout.length, 3_000_000);
+    assert.deepEqual([isExecResult(result), isExecResult({}), isProcessStatus("killed")], [true, false, true]);
     // Calls at the same time take turns.
     const both = await Promise.all([sandbox.exec("sleep 0.1; echo one"), sandbox.exec("echo two")]);
     assert.deepEqual(both.map(({ stdout }) => stdout), ["one\n", "two\n"]);
@@ -59,6 +76,12 @@ test(
       if (event.type === "complete") assert.equal(event.exitCode, 4);
     }
     assert.deepEqual([types, text], [["start", "stdout", "complete"], "one\n"]);
+    // As a program passes a stream on to its own clients.
+    const events = parseSSEStream<ExecEvent>(await sandbox.execStream("echo two"));
+    const passedOn = new Response(asyncIterableToSSEStream(events));
+    const heard: (string | undefined)[] = [];
+    for await (const event of responseToAsyncIterable<ExecEvent>(passedOn)) heard.push(event.data);
+    assert.deepEqual(heard, [undefined, "two\n", undefined]);
   }),
 );
 
@@ -92,7 +115,18 @@ test(
     const events: string[] = [];
     for await (const event of parseSSEStream<LogEvent>(await sandbox.streamProcessLogs(other.id))) events.push(event.type);
     assert.equal(events.at(-1), "exit");
-    await sandbox.startProcess("sleep 60");
+    const sleeper = await sandbox.startProcess("sleep 60");
+    assert.ok(isProcess(sleeper));
+    await assert.rejects(sleeper.waitForLog("never", 100), (error) => {
+      assert.ok(error instanceof ProcessReadyTimeoutError);
+      assert.deepEqual([error.processId, error.condition, error.timeout], [sleeper.id, "never", 100]);
+      return true;
+    });
+    await assert.rejects(other.waitForLog("never", GUARD_MS), (error) => {
+      assert.ok(error instanceof ProcessExitedBeforeReadyError);
+      assert.deepEqual([error.exitCode, error.command], [3, other.command]);
+      return true;
+    });
     assert.equal(await sandbox.killAllProcesses(), 1);
   }),
 );
@@ -104,6 +138,7 @@ test(
     assert.equal((await session.exec("echo $STAGE; pwd; y=1")).stdout, "test\n/usr\n");
     assert.equal((await (await sandbox.getSession("build")).exec("echo $y")).stdout, "1\n");
     assert.equal((await sandbox.exec("echo [$y]")).stdout, "[]\n");
+    await assert.rejects(session.createCodeContext(), NotSupportedError);
     assert.equal((await sandbox.deleteSession("build")).success, true);
     await assert.rejects(sandbox.runCode("1"), NotSupportedError);
     await assert.rejects(sandbox.exposePort(80), NotSupportedError);
@@ -127,8 +162,16 @@ test(
     const listed = await sandbox.listFiles(".", { recursive: true });
     assert.deepEqual(listed.files.map(({ name }) => name).sort(), ["a.txt", "deep", "src"]);
     assert.equal((await sandbox.listFiles(".", { includeHidden: true })).count, 2);
-    const chunks: Uint8Array[] = [];
-    for await (const chunk of await sandbox.readFileStream("src/a.txt")) chunks.push(chunk);
-    assert.equal(Buffer.concat(chunks).toString(), "hello");
+    assert.deepEqual(listed.files.find(({ name }) => name === "a.txt")?.permissions.readable, true);
+    const text = await collectFile(await sandbox.readFileStream("src/a.txt"));
+    assert.deepEqual(text, {
+      content: "hello",
+      metadata: { mimeType: "text/plain", size: 5, isBinary: false, encoding: "utf-8" },
+    });
+    await sandbox.writeFile("long", new Blob([Buffer.alloc(200_000, "\xff", "latin1")]).stream());
+    const bytes = await collectFile(await sandbox.readFileStream("long"));
+    assert.deepEqual([bytes.content.length, bytes.content.at(-1), bytes.metadata.isBinary], [200_000, 255, true]);
+    const { content, size } = await sandbox.readFile("long", { encoding: "none" });
+    assert.deepEqual([(await new Response(content).arrayBuffer()).byteLength, size], [200_000, 200_000]);
   }),
 );

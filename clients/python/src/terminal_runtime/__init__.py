@@ -26,7 +26,7 @@ from ._sync._files import Files
 from ._sync._session import Session
 from ._sync._stream import EventStream
 from .errors import DaemonError, TerminalRuntimeError
-from .protocol import GapEvent, StartedEvent, WaitingEvent
+from .protocol import GapEvent, QueuedEvent, StartedEvent, WaitingEvent
 
 __version__ = "0.1.0"
 
@@ -50,6 +50,7 @@ __all__ = [
     "GapEvent",
     "LogMatch",
     "Output",
+    "QueuedEvent",
     "RunResult",
     "Screen",
     "Session",

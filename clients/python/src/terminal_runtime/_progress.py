@@ -16,6 +16,7 @@ from .protocol import (
     GapEvent,
     MailEvent,
     MissedEvent,
+    QueuedEvent,
     StartedEvent,
     SubscribedEvent,
     WaitingEvent,
@@ -43,7 +44,7 @@ class Output(Shown):
         return box(self.text, colour="inherit" if self.stream == "stdout" else "#b00")
 
 
-CommandEvent = StartedEvent | Output | GapEvent | WaitingEvent
+CommandEvent = QueuedEvent | StartedEvent | Output | GapEvent | WaitingEvent
 
 
 class Progress(Generic[EventT, ReplyT]):
@@ -94,6 +95,9 @@ class CommandProgress(Progress[CommandEvent, ReplyT]):
             self.exec_id = str(data["exec_id"])
             repeated, self._started = self._started, True
             return None if repeated else StartedEvent.decode(data)
+        if name == "queued":
+            repeated, self.exec_id = self.exec_id is not None, str(data["exec_id"])
+            return None if repeated else QueuedEvent.decode(data)
         if name == "gap":
             gap = GapEvent.decode(data)
             self._heard[gap.stream] = max(self._heard[gap.stream], gap.to)

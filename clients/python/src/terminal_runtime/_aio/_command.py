@@ -180,8 +180,8 @@ class AsyncCommand:
 class AsyncCommandStream(AsyncEventStream[CommandEvent, ExecStreamReply]):
     """An asyncio iterator over what a command does; `result` says how it ended.
 
-    The events are `StartedEvent`, `Output`, `GapEvent` (bytes that are no longer kept) and
-    `WaitingEvent` (the command reads from its terminal).
+    The events are `QueuedEvent` (it waits for its turn), `StartedEvent`, `Output`, `GapEvent`
+    (bytes that are no longer kept) and `WaitingEvent` (the command reads from its terminal).
     """
 
     def __init__(self, client: AsyncClient, method: str, params: dict[str, Any], *, owned: bool) -> None:

@@ -181,8 +181,8 @@ class Command:
 class CommandStream(EventStream[CommandEvent, ExecStreamReply]):
     """A blocking iterator over what a command does; `result` says how it ended.
 
-    The events are `StartedEvent`, `Output`, `GapEvent` (bytes that are no longer kept) and
-    `WaitingEvent` (the command reads from its terminal).
+    The events are `QueuedEvent` (it waits for its turn), `StartedEvent`, `Output`, `GapEvent`
+    (bytes that are no longer kept) and `WaitingEvent` (the command reads from its terminal).
     """
 
     def __init__(self, client: Client, method: str, params: dict[str, Any], *, owned: bool) -> None:
