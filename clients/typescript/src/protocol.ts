@@ -1715,6 +1715,12 @@ export interface MailNoticesParams {
   readonly as?: Token | null;
   /** What is answered counts as announced: nobody else announces it to this session. */
   readonly claim?: boolean;
+  /**
+   * The processes above the caller, nearest first. A harness that goes on under another id keeps its
+   * servers: where `harness_session_id` is of no live session, the session whose server one of these
+   * has started is meant.
+   */
+  readonly harness_pids?: readonly number[];
   /** The session of this harness session, instead of the caller's own. For hooks. */
   readonly harness_session_id?: string | null;
   /** Not these: the caller knows of them. */
@@ -1739,6 +1745,8 @@ export interface MailReplyParams {
   readonly auto?: boolean | null;
   /** A message of the caller's inbox. */
   readonly message_id: string;
+  /** The caller's own id: the same one again is the same answer. 1 to 64 of A-Z a-z 0-9 . _ : - */
+  readonly send_id?: string | null;
   readonly text: string;
   /** Must be who wrote the message; `name/label` is one session of it. */
   readonly to?: string | null;

@@ -23,3 +23,12 @@ pub(crate) fn project() -> Option<String> {
 pub(crate) fn name() -> Option<&'static str> {
     CLAUDE.iter().any(|name| std::env::var_os(name).is_some()).then_some("claude")
 }
+
+/// The processes above a hook, nearest first: the harness, or a shell between it and us. Not further: a harness may
+/// run inside another.
+pub(crate) fn pids() -> Vec<u32> {
+    let parent = std::os::unix::process::parent_id();
+    let above = i32::try_from(parent).ok().and_then(trl_sys::process::stat).map(|stat| stat.parent);
+    let above = above.and_then(|pid| u32::try_from(pid).ok());
+    [Some(parent), above].into_iter().flatten().filter(|pid| *pid > 1).collect()
+}

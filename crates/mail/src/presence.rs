@@ -17,6 +17,9 @@ pub struct SignOfLife {
 pub trait Processes: fmt::Debug + Send + Sync + 'static {
     /// The start time of a living process; 0 where the system does not tell.
     fn start_of(&self, pid: u32) -> Option<u64>;
+
+    /// The process that started a living one, as long as that lives itself.
+    fn parent_of(&self, pid: u32) -> Option<u32>;
 }
 
 /// Pure: a heartbeat that is stale or from the future, a dead pid and a reused pid do not count.
@@ -46,6 +49,11 @@ pub struct SystemProcesses;
 impl Processes for SystemProcesses {
     fn start_of(&self, pid: u32) -> Option<u64> {
         trl_sys::process::start_time(pid)
+    }
+
+    fn parent_of(&self, pid: u32) -> Option<u32> {
+        let stat = trl_sys::process::stat(i32::try_from(pid).ok()?)?;
+        u32::try_from(stat.parent).ok().filter(|parent| *parent > 1)
     }
 }
 
@@ -131,6 +139,10 @@ mod tests {
         fn start_of(&self, pid: u32) -> Option<u64> {
             (pid == 10).then_some(500)
         }
+
+        fn parent_of(&self, _: u32) -> Option<u32> {
+            None
+        }
     }
 
     #[test]
@@ -158,5 +170,10 @@ mod tests {
         assert!(SystemProcesses.start_of(me).is_some());
         assert_eq!(SystemProcesses.start_of(me), SystemProcesses.start_of(me));
         assert_eq!(SystemProcesses.start_of(u32::MAX / 2), None);
+        assert_eq!(
+            SystemProcesses.parent_of(me),
+            Some(std::os::unix::process::parent_id()).filter(|id| *id > 1)
+        );
+        assert_eq!(SystemProcesses.parent_of(u32::MAX / 2), None);
     }
 }

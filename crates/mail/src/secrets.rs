@@ -91,9 +91,16 @@ fn debug_tells_no_secret() {
         (
             format!(
                 "{:?}",
-                ReplyParams { message_id: text(), text: "t".into(), auto: None, to: None, as_token: token() }
+                ReplyParams {
+                    message_id: text(),
+                    text: "t".into(),
+                    auto: None,
+                    to: None,
+                    send_id: None,
+                    as_token: token()
+                }
             ),
-            "ReplyParams { message_id: \"t\", text: [1 bytes], auto: None, to: None, as_token: Some([token]) }",
+            "ReplyParams { message_id: \"t\", text: [1 bytes], auto: None, to: None, send_id: None, as_token: Some([token]) }",
         ),
         (
             format!("{:?}", SendParams { as_token: token(), ..SendParams::default() }),

@@ -180,6 +180,10 @@ in_a_sessions_name! {
         /// The session of this harness session, instead of the caller's own. For hooks.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub harness_session_id: Option<String>,
+        /// The processes above the caller, nearest first. A harness that goes on under another id keeps its servers: where
+        /// `harness_session_id` is of no live session, the session whose server one of these has started is meant.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub harness_pids: Vec<u32>,
         /// The agent that the harness session will speak for, if it has none yet.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub agent: Option<String>,
@@ -238,6 +242,9 @@ in_a_sessions_name! {
         /// Must be who wrote the message; `name/label` is one session of it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub to: Option<String>,
+        /// The caller's own id: the same one again is the same answer. 1 to 64 of A-Z a-z 0-9 . _ : -
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub send_id: Option<String>,
     }
 
     pub struct ResetParams {

@@ -60,8 +60,17 @@ impl Two {
     }
 
     fn waiter(&self) -> Waiter {
+        self.waiter_with(&[])
+    }
+
+    fn waiter_with(&self, args: &[&str]) -> Waiter {
         let mut command = self.daemon.client();
-        command.args(["hook", "wait"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(["hook", "wait"])
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         // Its end stays open, as that of some harnesses does.
         child.stdin.as_mut().unwrap().write_all(said("Stop").as_bytes()).unwrap();
@@ -181,6 +190,87 @@ fn a_waiter_survives_a_killed_daemon_and_not_its_harness() {
     // A harness that is gone has closed what it read.
     drop((waiter.0.stderr.take(), waiter.0.stdout.take()));
     assert_eq!(waiter.ends().0, 0);
+}
+
+#[test]
+fn a_waiter_ends_when_the_daemon_stays_away() {
+    let mut two = Two::new();
+    let mut waiter = two.waiter_with(&["--patience", "0.2"]);
+    two.until_waited();
+    two.daemon.kill9();
+    assert_eq!(waiter.ends(), (0, String::new()));
+}
+
+#[test]
+fn an_auto_responder_answers_instead_of_the_session() {
+    let mut two = Two::new();
+    let on = json!({"on": true, "command": ["echo", "an automatic answer"]});
+    two.bob.ok("mail.autorespond", on);
+    let mut waiter = two.waiter();
+    two.until_waited();
+    // While the session is idle.
+    let ask = json!({"to": "bob", "text": "?", "timeout_s": 60.0});
+    let heard = two.ann.ok("mail.send_and_wait", ask);
+    assert_eq!(
+        (&heard["reply"]["text"], &heard["reply"]["auto"]),
+        (&json!("an automatic answer"), &json!(true))
+    );
+    assert!(waiter.0.try_wait().unwrap().is_none(), "nobody is woken for it");
+    // What it may not answer wakes.
+    two.ann.ok("mail.send", json!({"to": "bob", "text": "x", "auto": true}));
+    assert_eq!(waiter.ends().0, 2);
+    // At the end of a turn.
+    let id = two.ann.ok("mail.send", json!({"to": "bob", "text": "again"}))["message_id"].clone();
+    wait_until("the answer", GUARD, || {
+        assert_eq!(hook(&two.daemon, "Stop"), None);
+        two.ann.ok("mail.check_reply", json!({"message_id": id}))["reply"]["auto"] == true
+    });
+}
+
+/// A harness that is a shell: its server and its hooks are its children.
+#[test]
+fn hooks_find_the_session_that_goes_on_under_another_id() {
+    let daemon = daemon!();
+    for name in ["ann", "bob"] {
+        daemon.connect().ok("agent.create", json!({ "name": name }));
+    }
+    let mut ann = daemon.connect();
+    ann.ok("agent.use", json!({"agent": "ann"}));
+    let here = daemon.work();
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "claude-code", "version": "1"}}});
+    let clear = json!({"session_id": "new", "source": "clear"}).to_string();
+    let script = format!(
+        "mkfifo in; TRL_HARNESS_SESSION_ID=old TRL_AGENT=bob {trl} mcp <in >out & exec 3>in; echo '{hello}' >&3
+         while ! [ -e cleared ]; do sleep 0.05; done
+         echo '{clear}' | {trl} hook session-start >start
+         echo '{clear}' | {trl} hook wait 2>woken; echo $? >status
+         while ! [ -e ended ]; do sleep 0.05; done",
+        trl = trl!().display()
+    );
+    let client = daemon.client();
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &script]).env_clear().current_dir(&here);
+    command.envs(client.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut harness = Waiter(command.spawn().unwrap());
+    let live = |ann: &mut Connection| ann.ok("agent.sessions", json!({"agent": "bob"}))["sessions"].clone();
+    wait_until("its session", GUARD, || live(&mut ann)[0]["label"] == "claude:1");
+    std::fs::write(here.join("cleared"), "").unwrap();
+    let waited = |ann: &mut Connection| ann.ok("mail.notices", json!({"harness_session_id": "new"}));
+    wait_until("its waiter", GUARD, || waited(&mut ann)["has_waiter"] == true);
+    let told = std::fs::read_to_string(here.join("start")).unwrap();
+    assert!(told.contains("you are agent bob, session claude:1"), "{told}");
+    ann.ok("mail.send", json!({"to": "bob", "text": "x"}));
+    wait_until("it is woken", GUARD, || {
+        std::fs::read_to_string(here.join("status")).is_ok_and(|status| status == "2\n")
+    });
+    assert!(std::fs::read_to_string(here.join("woken")).unwrap().contains("1 new message from ann"));
+    // Who asks from elsewhere by an id that nobody has is told of nobody's mail.
+    let other = json!({"session_id": "another", "source": "clear"}).to_string();
+    let told = daemon.trl_reading(&["hook", "session-start"], other.as_bytes());
+    assert!(!String::from_utf8_lossy(&told.stdout).contains("bob"), "{told:?}");
+    std::fs::write(here.join("ended"), "").unwrap();
+    harness.ends();
 }
 
 #[test]

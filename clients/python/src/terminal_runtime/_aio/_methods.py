@@ -979,6 +979,7 @@ class AsyncMethods:
         announced: Sequence[str] | None = None,
         as_: str | None = None,
         claim: bool | None = None,
+        harness_pids: Sequence[int] | None = None,
         harness_session_id: str | None = None,
         known: Sequence[str] | None = None,
         project: str | None = None,
@@ -995,6 +996,7 @@ class AsyncMethods:
                 "announced": announced,
                 "as": as_,
                 "claim": claim,
+                "harness_pids": harness_pids,
                 "harness_session_id": harness_session_id,
                 "known": known,
                 "project": project,
@@ -1014,6 +1016,7 @@ class AsyncMethods:
         text: str,
         as_: str | None = None,
         auto: bool | None = None,
+        send_id: str | None = None,
         to: str | None = None,
     ) -> MailReplyReply:
         """`mail.reply`: Replies to a message."""
@@ -1023,6 +1026,7 @@ class AsyncMethods:
                 "text": text,
                 "as": as_,
                 "auto": auto,
+                "send_id": send_id,
                 "to": to,
             }
         )

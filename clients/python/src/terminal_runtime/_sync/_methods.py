@@ -980,6 +980,7 @@ class Methods:
         announced: Sequence[str] | None = None,
         as_: str | None = None,
         claim: bool | None = None,
+        harness_pids: Sequence[int] | None = None,
         harness_session_id: str | None = None,
         known: Sequence[str] | None = None,
         project: str | None = None,
@@ -996,6 +997,7 @@ class Methods:
                 "announced": announced,
                 "as": as_,
                 "claim": claim,
+                "harness_pids": harness_pids,
                 "harness_session_id": harness_session_id,
                 "known": known,
                 "project": project,
@@ -1015,6 +1017,7 @@ class Methods:
         text: str,
         as_: str | None = None,
         auto: bool | None = None,
+        send_id: str | None = None,
         to: str | None = None,
     ) -> MailReplyReply:
         """`mail.reply`: Replies to a message."""
@@ -1024,6 +1027,7 @@ class Methods:
                 "text": text,
                 "as": as_,
                 "auto": auto,
+                "send_id": send_id,
                 "to": to,
             }
         )

@@ -35,6 +35,9 @@ pub(crate) struct Args {
     /// What has happened, or `wait`
     #[arg(value_enum)]
     event: Event,
+    /// With `wait`: how long the daemon may be away before the waiter ends
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
+    patience: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -93,7 +96,10 @@ pub(crate) fn run(args: &Args, global: &Global, output: Output) -> Result<u8> {
     let hook = Hook { session_id, said, has_mail: context.may_have_mail() };
     if args.event == Event::Wait {
         return match hook.has_mail {
-            true => context::block_on(wait::run(&hook.session_id, &context))?,
+            true => {
+                let absence = Duration::try_from_secs_f64(args.patience).unwrap_or(Duration::MAX);
+                context::block_on(wait::run(&hook, absence, &context))?
+            }
             false => Ok(0),
         };
     }
@@ -133,6 +139,7 @@ impl Hook {
     fn notices(&self) -> NoticesParams {
         NoticesParams {
             harness_session_id: Some(self.session_id.clone()),
+            harness_pids: harness::pids(),
             agent: identity::told(identity::AGENT),
             project: self.said.project.clone(),
             ..NoticesParams::default()

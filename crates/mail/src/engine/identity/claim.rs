@@ -224,7 +224,7 @@ impl Tx<'_> {
                 "INSERT INTO sessions (uuid, agent_id, label, harness, harness_id, pid, pid_start, cwd, host,
                                        token_hash, started_at, heartbeat, last_seen, holds_label, terminal)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11, 1, ?12)
-                 ON CONFLICT (uuid) DO UPDATE SET label = ?3, harness = ?4, pid = ?6, pid_start = ?7, cwd = ?8,
+                 ON CONFLICT (uuid) DO UPDATE SET label = ?3, harness = ?4, harness_id = ?5, pid = ?6, pid_start = ?7, cwd = ?8,
                    host = ?9, token_hash = ?10, started_at = ?11, heartbeat = ?11, last_seen = ?11,
                    holds_label = 1, terminal = ?12",
             )?

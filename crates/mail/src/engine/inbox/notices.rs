@@ -190,6 +190,53 @@ impl Tx<'_> {
         uuid.map_or(Ok(None), |uuid| self.session_by_uuid(&uuid))
     }
 
+    /// Claude Code goes on under another id after `/clear`, and its servers keep running. So an id of no live session
+    /// means the session whose server has one of these processes as its parent, and that session has this id from then on.
+    fn follow_harness(&mut self, harness_id: &str, pids: &[u32]) -> Result<(), MailError> {
+        let is_live = |found: Option<Session>| found.is_some_and(|session| self.is_session_live(&session));
+        if pids.is_empty() || is_live(self.session_of_harness(harness_id)?) {
+            return Ok(());
+        }
+        let Some(session) = self.session_served_below(pids)? else { return Ok(()) };
+        self.db
+            .prepare_cached("UPDATE sessions SET harness_id = ?2 WHERE uuid = ?1")?
+            .execute(params![session.uuid, harness_id])?;
+        // One that had a label of its own before gets that back when it is resumed.
+        self.db
+            .prepare_cached(
+                "INSERT INTO label_memory (agent_id, harness_id, label, uuid) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT DO NOTHING",
+            )?
+            .execute(params![session.agent_id, harness_id, session.label, session.uuid])?;
+        self.env.waiters.end(&session.harness_id);
+        Ok(())
+    }
+
+    /// The live session whose server was started by the nearest of these processes. What people start at a terminal
+    /// is no server.
+    fn session_served_below(&self, pids: &[u32]) -> Result<Option<Session>, MailError> {
+        let uuids: Vec<String> = {
+            let mut query = self.db.prepare_cached(
+                "SELECT uuid FROM sessions WHERE holds_label = 1 AND pid IS NOT NULL AND harness != 'cli'",
+            )?;
+            let rows = query.query_map([], |row| row.get(0))?;
+            rows.collect::<Result<_, _>>()?
+        };
+        let mut nearest: Option<(usize, Session)> = None;
+        for uuid in uuids {
+            let Some(session) = self.session_by_uuid(&uuid)?.filter(|found| self.is_session_live(found))
+            else {
+                continue;
+            };
+            let parent = session.pid.and_then(|pid| self.env.processes.parent_of(pid));
+            let Some(at) = pids.iter().position(|pid| Some(*pid) == parent) else { continue };
+            if nearest.as_ref().is_none_or(|(best, _)| at < *best) {
+                nearest = Some((at, session));
+            }
+        }
+        Ok(nearest.map(|(_, session)| session))
+    }
+
     /// What is to be told, and the session that it is for.
     fn take_notices(
         &mut self,
@@ -197,6 +244,9 @@ impl Tx<'_> {
         caller: Caller,
         first: bool,
     ) -> Result<(Notices, Option<String>), MailError> {
+        if let Some(harness_id) = params.harness_session_id.as_deref().filter(|id| !id.is_empty()) {
+            self.follow_harness(harness_id, &params.harness_pids)?;
+        }
         let Some(session) = self.noticed_session(params, caller)? else {
             return Ok((self.before_its_first_session(params)?, None));
         };

@@ -165,6 +165,7 @@ impl Engine {
                     to_session,
                     in_reply_to: Some(params.message_id),
                     auto: params.auto,
+                    send_id: params.send_id,
                     ..SendParams::default()
                 };
                 let (sent, _) = tx.send(&session, send)?;
