@@ -142,8 +142,8 @@ impl Facts {
             cancelled: outcome.as_ref().is_some_and(|outcome| outcome.cancelled),
             duration_ms: outcome.as_ref().map(|outcome| outcome.duration_ms),
             cwd: outcome.map(|outcome| outcome.working_dir),
-            stdout: fitting(joined(&stdout, cut_out, !ansi), FIELD_BUDGET),
-            stderr: fitting(joined(&stderr, cut_err, !ansi), FIELD_BUDGET),
+            stdout: fitting(joined(&stdout, cut_out, !ansi), FIELD_BUDGET, left_out),
+            stderr: fitting(joined(&stderr, cut_err, !ansi), FIELD_BUDGET, left_out),
             stdout_cut: cut_out,
             stderr_cut: cut_err,
             stdout_next: next_out,
@@ -162,26 +162,36 @@ impl Facts {
 /// streams, each as text and perhaps as a field.
 const FIELD_BUDGET: usize = 220_000;
 
-/// The text, or its head and tail if it would be too long as JSON.
-fn fitting(text: String, budget: usize) -> String {
-    let cost = |c: char| match c {
+fn left_out(bytes: usize) -> String {
+    format!("{bytes} bytes left out: too much for one result; output reads them in parts")
+}
+
+/// Bytes of a text as JSON.
+pub(crate) fn cost(text: &str) -> usize {
+    text.chars().map(cost_of_one).sum()
+}
+
+fn cost_of_one(c: char) -> usize {
+    match c {
         '"' | '\\' | '\n' | '\r' | '\t' => 2,
         c if c.is_control() => 6,
         c => c.len_utf8(),
-    };
-    if text.chars().map(cost).sum::<usize>() <= budget {
+    }
+}
+
+/// The text, or its head and tail if it would be too long as JSON; `about` says what is missing.
+pub(crate) fn fitting(text: String, budget: usize, about: impl Fn(usize) -> String) -> String {
+    if cost(&text) <= budget {
         return text;
     }
     let within = |cost_of: &mut usize, c: char| {
-        *cost_of += cost(c);
+        *cost_of += cost_of_one(c);
         (*cost_of <= budget / 2).then_some(c.len_utf8())
     };
     let head: usize = text.chars().scan(0, within).sum();
     let tail: usize = text.chars().rev().scan(0, within).sum();
     let (head, left_out, tail) = (&text[..head], text.len() - head - tail, &text[text.len() - tail..]);
-    format!(
-        "{head}\n[{left_out} bytes left out: too much for one result; output reads them in parts]\n{tail}"
-    )
+    format!("{head}\n[{}]\n{tail}", about(left_out))
 }
 
 fn text(report: &Report) -> String {

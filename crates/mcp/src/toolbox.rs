@@ -171,4 +171,11 @@ mod tests {
         let count = bpe_openai::o200k_base().count(&serde_json::to_string(&default).unwrap());
         assert!(count <= 2200, "{count} tokens");
     }
+
+    #[test]
+    fn the_skill_of_the_plugin_is_few_tokens() {
+        let skill = include_str!("../../../plugin/claude-code/skills/persistent-shell/SKILL.md");
+        let count = bpe_openai::o200k_base().count(skill);
+        assert!(count <= 400, "{count} tokens");
+    }
 }

@@ -48,6 +48,14 @@ fn broken(
             (broken.len() == wanted.as_array()?.len()).then(|| broken.join("; "))
         }
         "maximum" => (value.as_f64() > wanted.as_f64()).then(|| format!("{value} is above {wanted}")),
+        // Permissions of files; the only pattern that our schemas have.
+        "pattern" if wanted == "^(0o)?[0-7]{1,5}$" => {
+            let mode = value.as_str().unwrap_or_default();
+            let digits = mode.strip_prefix("0o").unwrap_or(mode);
+            let is_mode =
+                (1..=5).contains(&digits.len()) && digits.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
+            (!is_mode).then(|| format!("{value} does not match {wanted}"))
+        }
         "description" => None,
         other => Some(format!("the keyword {other} is not known to this check")),
     }

@@ -4,7 +4,7 @@
 
 `alone` is over stdio too, with sessions that no other client can see.
 
-Run by crates/cli/tests/mcp_clients.rs. The SDK checks each structured result against the
+Run by crates/cli/tests/mcp/clients.rs. The SDK checks each structured result against the
 tool's output schema by itself, and fails the call if they do not agree.
 """
 

@@ -91,9 +91,12 @@ fn parallel_calls_with_a_new_name_share_one_session() {
         .map(|id| one.answer_to(id))
         .chain(others.into_iter().map(|id| two.answer_to(id)))
         .collect();
-    for answer in answers {
+    for (n, answer) in answers.into_iter().enumerate() {
         assert_ne!(answer["result"]["isError"], true, "{answer}");
+        assert_eq!(answer["result"]["structuredContent"]["stdout"], format!("{n}\n"), "{answer}");
     }
+    let sessions = one.fields("list_sessions", json!({}))["sessions"].clone();
+    assert_eq!(sessions.as_array().unwrap().len(), 1, "{sessions}");
 }
 
 #[test]

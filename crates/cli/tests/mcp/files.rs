@@ -8,7 +8,7 @@ use super::client::{Mcp, text};
 #[test]
 fn files_are_those_that_the_session_sees() {
     let daemon = daemon!();
-    let mut mcp = Mcp::reader(&daemon, &["--tools", "files"]);
+    let mut mcp = Mcp::of(&daemon, &["--tools", "files"]);
     assert!(mcp.tools().contains(&"read_file".to_owned()) && mcp.tools().contains(&"run".to_owned()));
     let dir = daemon.work().join("of session");
     std::fs::create_dir(&dir).unwrap();

@@ -2,7 +2,7 @@
 
     mail.py TRL
 
-Run by crates/cli/tests/mcp_clients.rs.
+Run by crates/cli/tests/mcp/clients.rs.
 """
 
 import os
@@ -68,6 +68,11 @@ async def every_tool_of_mail(ann, bob, mode):
         ("contacts", {}),
         ("autorespond", {"action": "status"}),
         ("inbox", {"peek": True}),
+        ("assign", {"agent": "ann", "scope": "project"}),
+        ("assignments", {}),
+        ("unassign", {"scope": "project"}),
+        ("unassign", {"scope": "project"}),
+        ("use", {"agent": "ann", "remember": "project"}),
         # Not twice within a minute.
         *([("reset", {"who": "bob"})] if mode == "legacy" else []),
     ]:
@@ -93,6 +98,25 @@ async def every_tool_of_terminals(client):
         await call(client, tool, **arguments)
 
 
+async def every_tool_of_files(client):
+    for tool, arguments in [
+        ("write_file", {"path": "a.txt", "content": "one"}),
+        ("read_file", {"path": "a.txt"}),
+        ("edit_file", {"path": "a.txt", "old": "one", "new": "two"}),
+        ("make_directory", {"path": "sub"}),
+        ("move_file", {"from": "a.txt", "to": "sub/b.txt"}),
+        ("list_files", {"depth": 2}),
+        ("file_info", {"path": "sub/b.txt"}),
+        ("remove_file", {"path": "sub", "recursive": True}),
+        ("run", {"command": "head -c 500000 /dev/urandom >c; head -c 500000 /dev/zero >d; ln -s d e"}),
+        ("list_files", {}),
+        ("read_file", {"path": "c", "limit": 500000}),
+        ("read_file", {"path": "d", "limit": 500000}),
+    ]:
+        await call(client, tool, **arguments)
+    assert await refused(client, "read_file", path="none") == "FILE_NOT_FOUND"
+
+
 async def text_alone(mode):
     async with connected(mode, "--agent", "ann") as client:
         tools = (await client.list_tools()).tools
@@ -112,6 +136,8 @@ async def main():
                 await call(bob, "use", agent="bob", create=True, label=f"desk-{mode}")
                 await every_tool_of_mail(ann, bob, mode)
                 await every_tool_of_terminals(bob)
+            async with connected(mode, "--structured", "--tools", "files") as client:
+                await every_tool_of_files(client)
             await text_alone(mode)
 
 

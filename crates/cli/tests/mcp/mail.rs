@@ -99,6 +99,53 @@ fn what_cannot_be_sent_is_refused_and_nothing_is_sent_twice() {
 }
 
 #[test]
+fn a_call_that_is_repeated_while_the_first_is_under_way_sends_nothing_twice() {
+    let daemon = daemon!();
+    let (mut ann, mut bob) = ann_and_bob(&daemon);
+    let send = json!({"name": "send", "arguments": {"to": "bob", "text": "once"}});
+    let asked: Vec<u64> = (0..4).map(|_| ann.ask("tools/call", send.clone())).collect();
+    let mut sent: Vec<Value> = asked
+        .into_iter()
+        .map(|id| ann.answer_to(id)["result"]["structuredContent"]["message_id"].clone())
+        .collect();
+    sent.dedup();
+    assert_eq!(sent.len(), 1, "{sent:?}");
+    let got = bob.fields("inbox", json!({"wait_s": 10}));
+    assert_eq!(ids(&got).len(), 1, "{got}");
+    let answer =
+        json!({"name": "send", "arguments": {"to": "ann", "text": "yes", "in_reply_to": ids(&got)[0]}});
+    let asked: Vec<u64> = (0..4).map(|_| bob.ask("tools/call", answer.clone())).collect();
+    for id in asked {
+        let answered = bob.answer_to(id);
+        assert_ne!(answered["result"]["isError"], true, "{answered}");
+    }
+    ann.call("inbox", json!({"wait_s": 10}));
+    ann.call("send", json!({"to": "bob", "text": "last"}));
+    bob.call("inbox", json!({"wait_s": 10}));
+    assert_eq!(ids(&ann.fields("inbox", json!({}))).len(), 1, "one answer");
+}
+
+/// Clients refuse results that are too long, and would get the same one again.
+#[test]
+fn an_inbox_of_long_messages_is_read_in_parts() {
+    let daemon = daemon!();
+    let (mut ann, mut bob) = ann_and_bob(&daemon);
+    for n in 0..4 {
+        ann.call("send", json!({"to": "bob", "text": format!("{n}{}", "x".repeat(100_000))}));
+    }
+    let mut seen: Vec<String> = Vec::new();
+    while seen.len() < 4 {
+        let result = bob.call("inbox", json!({"ack": seen, "wait_s": 10}));
+        assert!(result.to_string().len() < 500_000, "{} bytes", result.to_string().len());
+        let shown = ids(&result["structuredContent"]);
+        assert_eq!(shown.len(), 1, "each of them fills a result");
+        assert!(!seen.contains(&shown[0]));
+        seen.extend(shown);
+    }
+    assert_eq!(bob.fields("inbox", json!({"ack": seen}))["messages"], json!([]));
+}
+
+#[test]
 fn a_reply_that_was_waited_for_is_read_when_it_is_acknowledged() {
     let daemon = daemon!();
     let (mut ann, mut bob) = ann_and_bob(&daemon);

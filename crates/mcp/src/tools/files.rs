@@ -11,11 +11,16 @@ use trl_protocol::file::{
 use trl_protocol::{Fault, Method, methods, quote};
 
 use crate::fault;
+use crate::report::cost;
 use crate::toolbox::{Call, Entry, Hints, Spec};
 
-/// Bytes of a file that one call shows unless it asks for another number, and at most.
+/// Bytes of a file that one call shows unless it asks for another number, and at most: clients refuse a result of
+/// more than 1 MiB, a byte may be six as JSON, and a result with fields has the text twice.
 const SHOWN: u64 = 64_000;
-const MOST_SHOWN: u64 = 200_000;
+const MOST_SHOWN: u64 = 80_000;
+/// Bytes of a list as text and as fields, and what an entry has beside its path.
+const LIST_BUDGET: usize = 600_000;
+const ENTRY_COST: usize = 200;
 
 pub(crate) fn all() -> Vec<Entry> {
     vec![
@@ -208,6 +213,7 @@ async fn list(args: ListArgs, call: Call) -> Result<(String, ListReply), Fault> 
         glob: args.glob,
     })
     .await?;
+    let reply = as_many_as_fit(reply);
     let mut lines: Vec<String> = reply.entries.iter().map(line).collect();
     if lines.is_empty() {
         lines.push("(nothing)".to_owned());
@@ -216,6 +222,17 @@ async fn list(args: ListArgs, call: Call) -> Result<(String, ListReply), Fault> 
         lines.push("[there are more; name a directory below, or a glob]".to_owned());
     }
     Ok((lines.join("\n"), reply))
+}
+
+fn as_many_as_fit(reply: ListReply) -> ListReply {
+    let all = reply.entries.len();
+    let mut used = 0;
+    let fits = |entry: &FileEntry| {
+        used += ENTRY_COST + 2 * cost(&entry.path) + 2 * cost(entry.target.as_deref().unwrap_or_default());
+        used <= LIST_BUDGET
+    };
+    let entries: Vec<FileEntry> = reply.entries.into_iter().take_while(fits).collect();
+    ListReply { truncated: reply.truncated || entries.len() < all, entries }
 }
 
 async fn info(args: PathArgs, call: Call) -> Result<(String, FileEntry), Fault> {
@@ -291,4 +308,28 @@ async fn make_dir(args: PathArgs, call: Call) -> Result<(String, MadeDir), Fault
     })
     .await?;
     Ok((format!("[{} is there]", quote::inline(&reply.path)), reply))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_cut_where_clients_would_refuse_it() {
+        let entry = |n: usize| FileEntry {
+            path: format!("{n:0>40}"),
+            kind: FileKind::File,
+            bytes: 1,
+            mode: Mode(0o600),
+            modified_at: "2026-01-01T00:00:00.000Z".to_owned(),
+            target: None,
+        };
+        let list = |count| ListReply { entries: (0..count).map(entry).collect(), truncated: false };
+        assert!(!as_many_as_fit(list(1000)).truncated);
+        let cut = as_many_as_fit(list(10_000));
+        assert!(cut.truncated);
+        let lines: Vec<String> = cut.entries.iter().map(line).collect();
+        let size = serde_json::to_string(&(lines.join("\n"), &cut)).unwrap().len();
+        assert!((200_000..1_000_000).contains(&size), "{size}");
+    }
 }

@@ -57,6 +57,12 @@ async fn modes(client: &Client, args: &Args, tty: bool) -> Result<keys::Modes, F
     Ok(keys::Modes { application_cursor, bracketed_paste })
 }
 
+/// Whoever tries again would type it twice.
+fn typed_all_the_same(fault: Fault) -> Fault {
+    let message = format!("it was typed, but what came of it is unknown: {}", fault.message);
+    Fault { message: message.into(), ..fault }
+}
+
 impl Spec for Input {
     const NAME: &'static str = "input";
     const ABOUT: &'static str =
@@ -96,7 +102,7 @@ impl Spec for Input {
             stderr_offset: from[1],
             encoding: Encoding::Base64,
         };
-        let stream = client.attach(&attach).await.map_err(fault::of)?;
+        let stream = client.attach(&attach).await.map_err(fault::of).map_err(typed_all_the_same)?;
         let until = Until { soft, quiet: Some(QUIET), ends_command: false };
         let streams = from.map(|start| HeadTail::new(start, MAX_OUTPUT));
         let heard = follow(client, stream, streams, until, (&call.teller, &call.ct), |_| {}).await?;

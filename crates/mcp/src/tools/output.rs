@@ -116,7 +116,10 @@ pub(crate) async fn shown(call: &Call, info: ExecInfo, asked: Excerpt) -> Result
             ));
         }
     }
-    call.guest.note_heard(info.exec_id, next);
+    // What a client no longer waits for, its model does not see.
+    if !call.ct.is_cancelled() {
+        call.guest.note_heard(info.exec_id, next);
+    }
     let told = Facts {
         session: call.guest.name_of(info.session_id).await,
         exec_id: info.exec_id,

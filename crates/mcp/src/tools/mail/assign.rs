@@ -112,7 +112,7 @@ impl Spec for Assignments {
     }
 }
 
-fn told(assignment: &Assignment) -> String {
+pub(super) fn told(assignment: &Assignment) -> String {
     let what = match (assignment.scope, &assignment.key) {
         (AssignScope::Session, _) => "this session".to_owned(),
         (AssignScope::Project, Some(dir)) => format!("sessions in {dir}"),

@@ -10,10 +10,16 @@ use trl_protocol::Fault;
 use trl_protocol::mail::{Inbox as Answer, InboxParams, Message};
 
 use crate::letters::framed;
+use crate::report::{cost, fitting};
 use crate::toolbox::{Call, Hints, Spec};
 
 /// What is on its way when we ask, held for us or just sent, arrives within this.
 const MOMENT_S: f64 = 0.3;
+/// Of the texts of one result, as JSON. Clients refuse or hide a result that is too long, and would be
+/// given the same one again: what does not fit comes when this has been acknowledged.
+const TEXTS_BUDGET: usize = 64_000;
+/// Of one text. A result has it twice where it has fields, and the frame adds to each line.
+const TEXT_BUDGET: usize = 300_000;
 
 pub(crate) struct Inbox;
 
@@ -59,8 +65,33 @@ impl Spec for Inbox {
             inbox = asked => inbox?,
             () = call.ct.cancelled() => return Err(Fault::internal("cancelled by the client")),
         };
+        let inbox = as_much_as_fits(inbox);
         Ok((text(&inbox, args.peek), inbox))
     }
+}
+
+/// The first messages, at least one. The others were not shown, so they are not acknowledged, and come again.
+fn as_much_as_fits(inbox: Answer) -> Answer {
+    let Answer { messages, remaining } = inbox;
+    let all = messages.len();
+    let mut used = 0;
+    let shown: Vec<Message> = messages
+        .into_iter()
+        .map(short_enough)
+        .enumerate()
+        .take_while(|(n, message)| {
+            used += cost(&message.text);
+            *n == 0 || used <= TEXTS_BUDGET
+        })
+        .map(|(_, message)| message)
+        .collect();
+    Answer { remaining: remaining + (all - shown.len()) as u64, messages: shown }
+}
+
+/// A message that no client would take is shown without its middle.
+pub(super) fn short_enough(message: Message) -> Message {
+    let left_out = |bytes| format!("{bytes} bytes left out: too much for one result");
+    Message { text: fitting(message.text.0, TEXT_BUDGET, left_out).into(), ..message }
 }
 
 fn text(inbox: &Answer, peek: bool) -> String {
@@ -72,7 +103,8 @@ fn text(inbox: &Answer, peek: bool) -> String {
         text.push_str(&format!("\n\n[{}]", how_to_acknowledge(&inbox.messages)));
     }
     if inbox.remaining > 0 {
-        text.push_str(&format!("\n[{} more messages]", inbox.remaining));
+        let after = if peek { "" } else { " after these" };
+        text.push_str(&format!("\n[{} more messages{after}]", inbox.remaining));
     }
     text
 }
@@ -80,4 +112,32 @@ fn text(inbox: &Answer, peek: bool) -> String {
 pub(super) fn how_to_acknowledge(messages: &[Message]) -> String {
     let ids: Vec<String> = messages.iter().map(|message| format!("{:?}", message.message_id)).collect();
     format!("shown again until answered or acknowledged: inbox(ack=[{}])", ids.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inbox(texts: &[String]) -> Answer {
+        let message = |text: &String| Message { text: text.clone().into(), ..Message::default() };
+        Answer { messages: texts.iter().map(message).collect(), remaining: 3 }
+    }
+
+    #[test]
+    fn a_result_holds_as_many_messages_as_clients_take() {
+        let short = as_much_as_fits(inbox(&vec!["x".repeat(1000); 10]));
+        assert_eq!((short.messages.len(), short.remaining), (10, 3));
+        let long = as_much_as_fits(inbox(&vec!["x".repeat(20_000); 10]));
+        assert_eq!((long.messages.len(), long.remaining), (3, 10));
+        // One that is too long for several is shown alone and whole.
+        let one = as_much_as_fits(inbox(&vec!["x".repeat(150_000); 2]));
+        assert_eq!((one.messages.len(), one.remaining, one.messages[0].text.len()), (1, 4, 150_000));
+        // The longest text that can be sent, of letters and of what is longer as JSON.
+        for (piece, is_whole) in [("x", true), ("é", true), ("\n", false), ("\u{1}", false)] {
+            let inbox = as_much_as_fits(inbox(&[piece.repeat(256 * 1024 / piece.len())]));
+            let size = serde_json::to_string(&(text(&inbox, false), &inbox)).unwrap().len();
+            assert!(size < 1_000_000, "{size} bytes for {piece:?}");
+            assert_eq!(!inbox.messages[0].text.contains("bytes left out"), is_whole, "{piece:?}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use trl_protocol::mail::{AwaitParams, AwaitedReply, CheckParams, CheckedReply, Message};
 use trl_protocol::{Fault, methods};
 
-use super::inbox::how_to_acknowledge;
+use super::inbox::{how_to_acknowledge, short_enough};
 use crate::letters::framed;
 use crate::toolbox::{Call, Hints, Spec};
 
@@ -35,6 +35,7 @@ impl Spec for CheckReply {
     async fn call(args: CheckArgs, call: Call) -> Result<(String, CheckedReply), Fault> {
         let params = CheckParams { message_id: args.message_id, peek: true, as_token: None };
         let checked: CheckedReply = call.guest.mail::<methods::MailCheckReply>(params, None).await?;
+        let checked = CheckedReply { reply: checked.reply.map(short_enough) };
         let text = match &checked.reply {
             Some(reply) => shown(reply),
             None => "(no reply yet)".to_owned(),
@@ -64,17 +65,11 @@ impl Spec for AwaitReply {
     type Answer = AwaitedReply;
 
     async fn call(args: AwaitArgs, call: Call) -> Result<(String, AwaitedReply), Fault> {
-        wait_for(&call, args.message_id, args.timeout_s.unwrap_or(WAIT_S)).await
+        let AwaitArgs { message_id, timeout_s } = args;
+        let timeout_s = Some(timeout_s.unwrap_or(WAIT_S));
+        let params = AwaitParams { message_id, timeout_s, peek: true, as_token: None };
+        heard(call.guest.mail::<methods::MailAwaitReply>(params, None), &call.ct).await
     }
-}
-
-pub(super) async fn wait_for(
-    call: &Call,
-    message_id: String,
-    timeout_s: f64,
-) -> Result<(String, AwaitedReply), Fault> {
-    let params = AwaitParams { message_id, timeout_s: Some(timeout_s), peek: true, as_token: None };
-    heard(call.guest.mail::<methods::MailAwaitReply>(params, None), &call.ct).await
 }
 
 /// As in the inbox: the reply counts as read once the model has named it.
@@ -91,6 +86,7 @@ pub(super) async fn heard(
         heard = asked => heard?,
         () = ct.cancelled() => return Err(Fault::internal("cancelled by the client")),
     };
+    let heard = AwaitedReply { reply: heard.reply.map(short_enough), ..heard };
     let text = match (&heard.reply, heard.failed) {
         (Some(reply), _) => shown(reply),
         (None, Some(reason)) => {

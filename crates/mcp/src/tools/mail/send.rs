@@ -39,28 +39,29 @@ impl Spec for Send {
 
     async fn call(args: SendArgs, call: Call) -> Result<(String, Sent), Fault> {
         let key = Repeat::of(&args);
-        if let Some(sent) = call.guest.repeats.find(&key) {
-            return Ok((again(&sent), sent));
-        }
+        let attempt = call.guest.repeats.begin(key);
+        let send_id = Some(attempt.send_id);
         let who = args.agent.as_deref();
         let to = match (&args.to_session, args.to.contains('/')) {
             (Some(label), false) => format!("{}/{label}", args.to),
             _ => args.to.clone(),
         };
+        let text = args.text.into();
         let sent: Sent = match args.in_reply_to.filter(|id| !id.is_empty()) {
             // Refuses an id of no message, and counts the answered one as read.
             Some(message_id) => {
-                let text = args.text.into();
-                let params = ReplyParams { message_id, text, to: Some(to), ..ReplyParams::default() };
+                let params =
+                    ReplyParams { message_id, text, to: Some(to), send_id, ..ReplyParams::default() };
                 call.guest.mail::<methods::MailReply>(params, who).await?
             }
             None => {
-                let params = SendParams { to, text: args.text.into(), ..SendParams::default() };
+                let params = SendParams { to, text, send_id, ..SendParams::default() };
                 call.guest.mail::<methods::MailSend>(params, who).await?
             }
         };
-        call.guest.repeats.note(key, &sent);
-        Ok((told(&sent), sent))
+        call.guest.repeats.note_sent(key);
+        let told = if attempt.is_sent { again(&sent) } else { told(&sent) };
+        Ok((told, sent))
     }
 }
 
@@ -110,21 +111,18 @@ impl Spec for SendAndWait {
     async fn call(args: SendAndWaitArgs, call: Call) -> Result<(String, AwaitedReply), Fault> {
         let timeout_s = args.timeout_s.unwrap_or(replies::WAIT_S);
         let key = Repeat::new(&[Some(&args.to), Some(&args.text), args.to_session.as_ref()]);
-        if let Some(message_id) = call.guest.repeats.find_id(&key) {
-            return replies::wait_for(&call, message_id, timeout_s).await;
-        }
+        let attempt = call.guest.repeats.begin(key);
         let params = SendAndWaitParams {
             to: args.to,
             text: args.text.into(),
             to_session: args.to_session,
             timeout_s: Some(timeout_s),
             peek: true,
+            send_id: Some(attempt.send_id),
             ..SendAndWaitParams::default()
         };
         let asked = call.guest.mail::<methods::MailSendAndWait>(params, None);
-        let (text, heard) = replies::heard(asked, &call.ct).await?;
-        call.guest.repeats.note_id(key, &heard.message_id);
-        Ok((text, heard))
+        replies::heard(asked, &call.ct).await
     }
 }
 
@@ -147,13 +145,18 @@ impl Spec for AutoReply {
     type Answer = Sent;
 
     async fn call(args: AutoReplyArgs, call: Call) -> Result<(String, Sent), Fault> {
+        let key = Repeat::new(&[Some(&args.message_id), Some(&args.text)]);
+        let attempt = call.guest.repeats.begin(key);
         let params = ReplyParams {
             message_id: args.message_id,
             text: args.text.into(),
             auto: Some(true),
+            send_id: Some(attempt.send_id),
             ..ReplyParams::default()
         };
         let sent: Sent = call.guest.mail::<methods::MailReply>(params, None).await?;
-        Ok((told(&sent), sent))
+        call.guest.repeats.note_sent(key);
+        let told = if attempt.is_sent { again(&sent) } else { told(&sent) };
+        Ok((told, sent))
     }
 }

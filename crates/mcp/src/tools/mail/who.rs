@@ -9,6 +9,7 @@ use trl_protocol::agent::{
 use trl_protocol::mail::{Reset as Renewed, ResetParams};
 use trl_protocol::{Code, Fault, methods, quote};
 
+use super::assign::told;
 use crate::fault;
 use crate::toolbox::{Call, Hints, Spec};
 
@@ -69,13 +70,14 @@ impl Spec for Use {
             }
             used => used?,
         };
-        match args.remember {
-            Some(Remember::Yes(true)) => drop(guest.assign(&used.agent, None).await?),
-            Some(Remember::For(scope)) => drop(guest.assign(&used.agent, Some(scope)).await?),
-            Some(Remember::Yes(false)) | None => {}
-        }
+        let remembered = match args.remember {
+            Some(Remember::Yes(true)) => Some(guest.assign(&used.agent, None).await?),
+            Some(Remember::For(scope)) => Some(guest.assign(&used.agent, Some(scope)).await?),
+            Some(Remember::Yes(false)) | None => None,
+        };
+        let remembered = remembered.map(|made| format!("; remembered: {}", told(&made))).unwrap_or_default();
         let text = format!(
-            "[you are {}, session {}; others write to {}/{}]",
+            "[you are {}, session {}; others write to {}/{}{remembered}]",
             used.agent, used.label, used.agent, used.label
         );
         // The token stays here: it would speak for the session.
