@@ -7,6 +7,7 @@ mod claude;
 mod codex;
 mod opencode;
 mod plugin;
+mod setup;
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -47,11 +48,16 @@ impl Model {
         Model { child, port: line.trim().parse().unwrap(), dir }
     }
 
-    /// Every request that offered tools, oldest first.
-    fn asked(&self) -> Vec<Value> {
+    /// Every request, oldest first.
+    fn all(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.dir.path().join("asked.jsonl")).unwrap_or_default();
         let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        lines.map(|line| line["body"].clone()).filter(|body| !body["tools"].is_null()).collect()
+        lines.map(|line| line["body"].clone()).collect()
+    }
+
+    /// Every request that offered tools.
+    fn asked(&self) -> Vec<Value> {
+        self.all().into_iter().filter(|body| !body["tools"].is_null()).collect()
     }
 
     /// The newest request as text: what the model has before it.

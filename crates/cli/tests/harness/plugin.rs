@@ -21,7 +21,56 @@ fn it_is_valid_and_installs() {
     let mut command = stage.program("claude");
     command.args(["plugin", "list"]);
     let listed = succeeds(command);
-    assert!(listed.contains("trl@terminal-runtime"), "{listed}");
+    assert!(listed.contains("trl@terminal-runtime") && listed.contains("enabled"), "{listed}");
+    let mut command = stage.program("claude");
+    command.args(["plugin", "details", "trl"]);
+    let details = succeeds(command);
+    for name in COMMANDS {
+        assert!(details.contains(name), "{name}: {details}");
+    }
+}
+
+const COMMANDS: [&str; 15] = [
+    "agents",
+    "use",
+    "whoami",
+    "sessions",
+    "send",
+    "inbox",
+    "contacts",
+    "assign",
+    "unassign",
+    "autorespond",
+    "reset",
+    "run",
+    "attach",
+    "ps",
+    "logs",
+];
+
+/// What a command tells the model to run must be there.
+#[test]
+fn commands_name_tools_and_verbs_that_exist() {
+    let tools = trl_mcp::definitions(&trl_mcp::Profile::Full, false);
+    let daemon = daemon!();
+    for name in COMMANDS {
+        let text = std::fs::read_to_string(format!("{ROOT}/plugin/claude-code/commands/{name}.md")).unwrap();
+        let code: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+        for words in &code {
+            if let Some(verb) = words.strip_prefix("trl ") {
+                let words: Vec<&str> = verb
+                    .split(' ')
+                    .take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase()))
+                    .collect();
+                let help = daemon.trl(&[&words[..], &["--help"]].concat());
+                assert!(help.status.success(), "{name}: trl {verb}");
+            }
+        }
+        let named = text.split("the trl tool `").nth(1).and_then(|rest| rest.split('`').next());
+        if let Some(tool) = named {
+            assert!(tools.iter().any(|known| known.name == tool), "{name}: {tool}");
+        }
+    }
 }
 
 #[test]

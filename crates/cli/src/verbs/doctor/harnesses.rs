@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Check;
-use crate::verbs::setup::Harness;
+use crate::verbs::setup::{Configured, Harness, is_plugin_enabled};
 
 const NAME: &str = "harness";
 
@@ -16,11 +16,35 @@ fn one(harness: Harness) -> Option<Check> {
     let file = harness.file(false)?;
     let text = std::fs::read_to_string(&file).ok()?;
     let (name, shown) = (harness.name(), file.display());
-    let Some(command) = harness.configured(&text) else {
-        return Some(Check::ok(
-            NAME,
-            format!("{name}: {shown} does not mention trl; `trl setup {name}` adds it"),
-        ));
+    let is_plugin = harness == Harness::ClaudeCode && is_plugin_enabled();
+    let command = match (harness.configured(&text), is_plugin) {
+        (Some(_), true) => {
+            return Some(Check::warn(
+                NAME,
+                format!("{name}: has the plugin, and trl in {shown} too"),
+                "its model is offered every tool twice",
+                format!("`trl setup {name} --remove` leaves the plugin"),
+            ));
+        }
+        (None, true) if starts("trl") => return Some(Check::ok(NAME, format!("{name}: has the plugin"))),
+        (None, true) => {
+            return Some(Check::warn(
+                NAME,
+                format!("{name}: has the plugin, which finds no trl on PATH"),
+                "the plugin does nothing",
+                "put the directory of trl on PATH",
+            ));
+        }
+        (None, false) => {
+            return Some(Check::ok(
+                NAME,
+                format!("{name}: {shown} does not mention trl; `trl setup {name}` adds it"),
+            ));
+        }
+        (Some(Configured::Otherwise), false) => {
+            return Some(Check::ok(NAME, format!("{name}: set up in {shown}, without a command")));
+        }
+        (Some(Configured::Command(command)), false) => command,
     };
     if starts(&command) {
         return Some(Check::ok(NAME, format!("{name}: set up in {shown}")));

@@ -59,6 +59,39 @@ pub(super) fn get<'t>(text: &'t str, outer: &str, inner: &str) -> Option<&'t str
     text.get(from..to)
 }
 
+/// Puts another value where `path` leads; `None` if it leads nowhere.
+pub(super) fn replace(text: &str, path: &[&str], value: &str) -> Option<String> {
+    let mut span = root(text).ok()?;
+    for key in path {
+        span = members(text, span).ok()?.into_iter().find(|member| member.key == *key)?.value;
+    }
+    Some(format!("{}{value}{}", &text[..span.0], &text[span.1..]))
+}
+
+/// Without comments and the commas before closing brackets, which not every reader of JSON takes.
+pub(super) fn strict(text: &str) -> String {
+    let mut scan = Scan { text, at: 0 };
+    let mut plain = String::with_capacity(text.len());
+    loop {
+        scan.skip_blank();
+        let start = scan.at;
+        match scan.byte() {
+            None => return plain,
+            // Without an end it is no JSON, as it is.
+            Some(b'"') if scan.string().is_err() => scan.at = text.len(),
+            Some(b'"') => {}
+            Some(byte) => {
+                if matches!(byte, b'}' | b']') && plain.ends_with(',') {
+                    plain.pop();
+                }
+                let rest = &text[start..];
+                scan.at += rest.chars().next().map_or(1, char::len_utf8);
+            }
+        }
+        plain.push_str(&text[start..scan.at]);
+    }
+}
+
 fn indented(value: &str, by: usize) -> String {
     value.replace('\n', &format!("\n{}", " ".repeat(by)))
 }
@@ -244,6 +277,22 @@ mod tests {
                 assert!(serde_json::from_str::<serde_json::Value>(&without).is_ok(), "{without}");
             }
         }
+    }
+
+    #[test]
+    fn one_value_can_be_replaced() {
+        let text = "{\n  \"a\": {\"b\": [1, /* x */ 2], \"c\": 3} // end\n}";
+        assert_eq!(replace(text, &["a", "b"], "7").unwrap(), text.replace("[1, /* x */ 2]", "7"));
+        assert_eq!(replace(text, &["a", "z"], "7"), None);
+        assert_eq!(replace(text, &["a", "c", "d"], "7"), None);
+    }
+
+    #[test]
+    fn what_only_some_take_is_removed() {
+        let text = "{ // mine\n \"a\": [\"//,]\", 1, ], /* } */ \"é\": \"\\\"\", }";
+        let parsed: serde_json::Value = serde_json::from_str(&strict(text)).unwrap();
+        assert_eq!(parsed, serde_json::json!({"a": ["//,]", 1], "é": "\""}));
+        assert!(serde_json::from_str::<serde_json::Value>(&strict("{\"a")).is_err());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
+use json_edit::Unreadable;
 
 /// Add trl to the configuration of an agent program, or remove it
 ///
@@ -123,40 +124,87 @@ impl Harness {
         })
     }
 
-    /// The command that is configured, as it is written; `None` if trl is not.
-    pub(crate) fn configured(self, text: &str) -> Option<String> {
+    /// What is configured for trl; `None` if nothing is.
+    pub(crate) fn configured(self, text: &str) -> Option<Configured> {
         match self.form() {
             Form::Json { servers, .. } => {
-                let entry: serde_json::Value =
-                    serde_json::from_str(json_edit::get(text, servers, "trl")?).ok()?;
+                let entry = json_edit::strict(json_edit::get(text, servers, "trl")?);
+                let entry: serde_json::Value = serde_json::from_str(&entry).ok()?;
                 let command = entry["command"].as_str().or_else(|| entry["command"][0].as_str());
-                Some(command.unwrap_or_default().to_owned())
+                Some(Configured::new(command))
             }
             Form::Toml { table } => {
-                let table: toml::Table = toml_edit::get(text, table)?.parse().ok()?;
-                let command = table.get("mcp_servers")?.get("trl")?.get("command")?.as_str();
-                Some(command.unwrap_or_default().to_owned())
+                let command = toml_edit::get(text, table, "command");
+                let command = command.as_ref().and_then(toml::Value::as_str);
+                toml_edit::has(text, table).then(|| Configured::new(command))
             }
         }
     }
 
-    fn changed(
-        self,
-        text: &str,
-        command: Option<&str>,
-    ) -> std::result::Result<Option<String>, json_edit::Unreadable> {
-        Ok(match (self.form(), command) {
-            (Form::Json { servers, entry }, Some(command)) => {
+    fn with(self, text: &str, command: &str) -> std::result::Result<Option<String>, Unreadable> {
+        let configured = self.configured(text);
+        Ok(match (self.form(), configured) {
+            (_, Some(Configured::Otherwise)) => None,
+            (_, Some(Configured::Command(there))) if there == command => None,
+            // Its arguments and environment are the user's.
+            (Form::Json { servers, .. }, Some(Configured::Command(_))) => {
+                let path = [servers, "trl", "command"];
+                let old = json_edit::get(text, servers, "trl").map(json_edit::strict).unwrap_or_default();
+                let mut entry: serde_json::Value = serde_json::from_str(&old).unwrap_or_default();
+                let value = match entry["command"].as_array_mut().and_then(|words| words.first_mut()) {
+                    Some(first) => {
+                        *first = command.into();
+                        entry["command"].to_string()
+                    }
+                    None => serde_json::json!(command).to_string(),
+                };
+                json_edit::replace(text, &path, &value)
+            }
+            (Form::Json { servers, entry }, None) => {
                 Some(json_edit::set(text, servers, "trl", &entry(command))?)
             }
-            (Form::Json { servers, .. }, None) => json_edit::remove(text, servers, "trl")?,
-            (Form::Toml { table }, Some(command)) => {
-                let body = format!("command = {}\nargs = [\"mcp\"]\n", serde_json::json!(command));
-                Some(toml_edit::set(text, table, &body))
+            (Form::Toml { table }, Some(Configured::Command(_))) => {
+                Some(toml_edit::set_key(text, table, "command", command)?)
             }
-            (Form::Toml { table }, None) => toml_edit::remove(text, table),
+            (Form::Toml { table }, None) => {
+                let body = format!("command = {command:?}\nargs = [\"mcp\"]\n");
+                Some(toml_edit::add(text, table, &body)?)
+            }
         })
     }
+
+    fn without(self, text: &str) -> std::result::Result<Option<String>, Unreadable> {
+        match self.form() {
+            Form::Json { servers, .. } => json_edit::remove(text, servers, "trl"),
+            Form::Toml { table } => toml_edit::remove(text, table),
+        }
+    }
+}
+
+/// What a harness has for trl.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Configured {
+    /// It starts this program.
+    Command(String),
+    /// Such as the address of a daemon that serves MCP over HTTP.
+    Otherwise,
+}
+
+impl Configured {
+    fn new(command: Option<&str>) -> Configured {
+        command.map_or(Configured::Otherwise, |command| Configured::Command(command.to_owned()))
+    }
+}
+
+/// Whether Claude Code has trl as a plugin, whatever its marketplace is called.
+pub(crate) fn is_plugin_enabled() -> bool {
+    let var = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let dir = var("CLAUDE_CONFIG_DIR").or_else(|| Some(var("HOME")?.join(".claude")));
+    let text =
+        dir.and_then(|dir| std::fs::read_to_string(dir.join("settings.json")).ok()).unwrap_or_default();
+    let settings: serde_json::Value = serde_json::from_str(&json_edit::strict(&text)).unwrap_or_default();
+    let enabled = settings["enabledPlugins"].as_object();
+    enabled.is_some_and(|plugins| plugins.iter().any(|(name, on)| name.starts_with("trl@") && on == true))
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<u8> {
@@ -167,12 +215,18 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<u8> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(Failure::system(&format!("reading {}", file.display()), error)),
     };
-    let command = (!args.remove).then(our_command).transpose()?;
-    let changed =
-        args.harness.changed(&before, command.as_deref()).map_err(|json_edit::Unreadable(why)| {
-            Failure::usage(format!("{} is left alone: {why}", file.display()))
-                .hint("repair it, or add trl by hand as docs/agents.md shows")
-        })?;
+    if args.harness == Harness::ClaudeCode && !args.remove && is_plugin_enabled() {
+        output::note("claude-code: the plugin of trl is enabled, and has the server; nothing to change");
+        return Ok(0);
+    }
+    let changed = match args.remove {
+        true => args.harness.without(&before),
+        false => args.harness.with(&before, &our_command()?),
+    };
+    let changed = changed.map_err(|Unreadable(why)| {
+        Failure::usage(format!("{} is left alone: {why}", file.display()))
+            .hint("repair it, or add trl by hand as docs/agents.md shows")
+    })?;
     let Some(after) = changed.filter(|after| *after != before) else {
         let state = if args.remove { "has no trl" } else { "has trl already" };
         output::note(&format!("{name}: {} {state}; nothing to change", file.display()));
