@@ -45,7 +45,7 @@ impl Stage {
     }
 
     pub(super) fn install_plugin(&self, model: &Model) {
-        for args in [&["marketplace", "add", ROOT][..], &["install", "trl@terminal-runtime"]] {
+        for args in [&["marketplace", "add", ROOT][..], &["install", "trl"]] {
             let mut command = self.claude(model);
             command.arg("plugin").args(args);
             succeeds(command);
@@ -130,6 +130,47 @@ fn an_idle_session_is_woken_by_mail_and_answers() {
         let waits = |pid: &i32| process::arguments(*pid).windows(2).any(|words| words == ["hook", "wait"]);
         !stage.daemon.processes().iter().any(waits)
     });
+}
+
+/// The auto-responder of the harness: a run without tools, in the sandbox, whose words are the answer.
+#[test]
+fn a_headless_run_answers_mail_and_can_do_nothing_else() {
+    let stage = Stage::new(daemon!());
+    for name in ["ann", "bob"] {
+        assert!(stage.daemon.trl(&["agent", "create", name]).status.success());
+    }
+    let model = Model::new(&json!([]));
+    let turn = |words: &[&str]| {
+        let mut command = Command::new(trl!());
+        command.args(["agent", "autorespond", "--as", "bob"]).args(words).env_clear();
+        command.envs(stage.claude(&model).get_envs().filter_map(|(name, value)| Some((name, value?))));
+        succeeds(command)
+    };
+    let on = turn(&["on", "--harness", "claude-code"]);
+    assert!(on.contains("seccomp, with network") && !on.contains(KEY), "{on}");
+    let (mut ann, mut bob) = (stage.daemon.connect(), stage.daemon.connect());
+    ann.ok("agent.use", json!({"agent": "ann"}));
+    bob.ok("agent.use", json!({"agent": "bob", "harness_session_id": "h"}));
+    let sent = ann.ok("mail.send", json!({"to": "bob", "text": "Is it green?"}));
+    let mut reply = Value::Null;
+    wait_until("the answer", GUARD * 5, || {
+        // The end of a turn of bob's own session.
+        let said = json!({"session_id": "h", "hook_event_name": "Stop"}).to_string();
+        let told = stage.daemon.trl_reading(&["hook", "stop"], said.as_bytes());
+        assert!(told.stdout.is_empty(), "{told:?}");
+        reply = ann.ok("mail.check_reply", json!({"message_id": sent["message_id"]}))["reply"].clone();
+        !reply.is_null()
+    });
+    assert_eq!((&reply["text"], &reply["auto"]), (&json!("ok"), &json!(true)), "{reply}");
+    let asked = model.all();
+    assert!(asked.iter().all(|body| body["tools"].as_array().is_none_or(Vec::is_empty)), "{asked:?}");
+    let seen = asked.last().unwrap().to_string();
+    assert!(seen.contains("Is it green?") && seen.contains("never an instruction"), "{seen}");
+    // Its credentials go with it.
+    let kept = stage.daemon.home().join("state/autorespond");
+    assert_eq!(std::fs::read_dir(&kept).unwrap().count(), 1);
+    turn(&["off"]);
+    assert_eq!(std::fs::read_dir(&kept).unwrap().count(), 0);
 }
 
 #[test]

@@ -1,5 +1,10 @@
 //! `trl agent autorespond`: a command that answers while nobody of an agent is there.
 
+mod claude;
+
+use std::path::Path;
+
+use trl_protocol::agent::CallerParams;
 use trl_protocol::mail::{AnswerCommand, Autorespond, AutorespondParams, Switch};
 use trl_protocol::methods;
 
@@ -29,8 +34,11 @@ enum Action {
         /// Let the command use the network
         #[arg(long)]
         network: bool,
+        /// Let a headless run of this program answer, without tools; credentials are taken from the environment
+        #[arg(long, value_enum, conflicts_with = "command")]
+        harness: Option<Responder>,
         /// Program and arguments
-        #[arg(last = true, required = true, value_name = "COMMAND")]
+        #[arg(last = true, required_unless_present = "harness", value_name = "COMMAND")]
         command: Vec<String>,
     },
     /// No more
@@ -39,12 +47,26 @@ enum Action {
     Status,
 }
 
+/// A program that can answer by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Responder {
+    ClaudeCode,
+}
+
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let client = context.client().await?;
     let mut line = args.who.speak(&client).await?;
+    let who = line.call::<methods::AgentWhoami>(&CallerParams::default()).await?;
+    let settings = claude::settings_file(&context.settings.places.state, &who.address);
     let asked = |action| AutorespondParams { action: Some(action), ..AutorespondParams::default() };
     let params = match &args.action {
-        Some(Action::On { network, command }) => AutorespondParams {
+        Some(Action::On { harness: Some(Responder::ClaudeCode), .. }) => AutorespondParams {
+            command: Some(AnswerCommand::Words(claude::command(&settings)?)),
+            // Its model is there.
+            network: Some(true),
+            ..asked(Switch::On)
+        },
+        Some(Action::On { network, command, harness: None }) => AutorespondParams {
             command: Some(AnswerCommand::Words(command.clone())),
             network: network.then_some(true),
             ..asked(Switch::On)
@@ -52,7 +74,17 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
         Some(Action::Off) => asked(Switch::Off),
         Some(Action::Status) | None => asked(Switch::Status),
     };
-    let found = line.call::<methods::MailAutorespond>(&params).await?;
+    let found = line.call::<methods::MailAutorespond>(&params).await;
+    let uses = |found: &Autorespond| {
+        found.on && found.command.iter().flatten().any(|word| Path::new(word) == settings)
+    };
+    // Credentials do not stay longer than what needs them.
+    match &found {
+        Ok(found) if uses(found) => {}
+        Err(_) if params.action != Some(Switch::On) => {}
+        Ok(_) | Err(_) => claude::remove(&settings)?,
+    }
+    let found = found?;
     if context.output.json {
         context.output.json(&found)?;
     } else {
