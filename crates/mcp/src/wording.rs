@@ -21,6 +21,12 @@ const PHRASES: &[(&str, &str)] = &[
     ("queue with wait_s, cancel it, or use another session", "cancel it, or use another session"),
     ("make one with agent.create", "your user makes one with `trl agent create NAME`"),
     ("agent.create makes one", "your user makes one with `trl agent create NAME`"),
+    (
+        "this assignment needs the param `harness_session_id`",
+        "your client has not told which session of it this is; use the scope project or global",
+    ),
+    ("this assignment needs the param `project`", "the project directory is not known; use another scope"),
+    ("param `command` of mail.autorespond", "`command`"),
     ("param `until.log.pattern` of exec.wait", "`log`"),
     ("param `until.port.port` of exec.wait", "`port`"),
     ("param `until.port.http_path` of exec.wait", "`http_path`"),
@@ -107,6 +113,10 @@ mod tests {
             (
                 "the daemon ends; what was sent stays sent, and mail.await_reply finds a reply later",
                 "the daemon ends; what was sent stays sent, and await_reply finds a reply later",
+            ),
+            (
+                "this assignment needs the param `harness_session_id`",
+                "your client has not told which session of it this is; use the scope project or global",
             ),
             ("plain", "plain"),
         ] {

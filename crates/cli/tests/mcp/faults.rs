@@ -23,6 +23,7 @@ const FOREIGN: &[&str] = &[
     "session_id",
     "details",
     "limits.",
+    "harness_session_id",
 ];
 
 #[test]
@@ -60,6 +61,14 @@ fn what_goes_wrong_is_told_in_the_words_of_the_tools() {
         ("send", json!({"to": "ann", "text": ""})),
         ("check_reply", json!({"message_id": "msg-none"})),
         ("auto_reply", json!({"message_id": "msg-none", "text": "x"})),
+        ("assign", json!({"agent": "ann", "scope": "session"})),
+        ("assign", json!({"agent": "nobody"})),
+        ("unassign", json!({"scope": "session"})),
+        ("autorespond", json!({"action": "on"})),
+        ("await_reply", json!({"message_id": "msg-none"})),
+        ("contacts", json!({"action": "accept", "who": "nobody"})),
+        ("reset", json!({"who": "nobody"})),
+        ("inbox", json!({"wait_s": -1})),
         ("use", json!({"agent": "nobody"})),
         ("use", json!({"agent": "a b", "create": true})),
     ] {
