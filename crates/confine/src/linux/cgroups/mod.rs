@@ -281,6 +281,7 @@ impl Groups {
         if fs::write(freezer.join("freezer.state"), "FROZEN").is_err() {
             return false;
         }
+        await_frozen(freezer);
         let pids = fs::read_to_string(freezer.join("cgroup.procs")).unwrap_or_default();
         for pid in pids.lines().filter_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?)) {
             // Frozen, so nobody has forked or ended since.
@@ -341,6 +342,17 @@ pub fn leave() {
     }
 }
 
+/// Until nobody in the group runs any more: before, one could still have a child that is not listed.
+fn await_frozen(freezer: &Path) {
+    const LOOKS: u32 = 200;
+    for _ in 0..LOOKS {
+        if has_words(&freezer.join("freezer.state"), "FROZEN") {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
 struct Member<'a> {
     dir: &'a Path,
     is_v2: bool,
@@ -376,91 +388,4 @@ impl Drop for Groups {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hierarchies_are_found_where_they_are_mounted() {
-        let own = "8:pids:/\n4:memory:/a/b\n2:cpuacct,cpu:/\n0::/user.slice/x.scope\n";
-        let mounts = "30 1 0:26 / /sys/fs/cgroup/memory rw shared:1 - cgroup cgroup rw,memory\n\
-                      31 1 0:27 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
-                      32 1 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n\
-                      33 1 0:29 /a /elsewhere rw - cgroup cgroup rw,pids\n";
-        let layout = Layout::parse(own, mounts);
-        assert_eq!(layout.unified, Some(PathBuf::from("/sys/fs/cgroup/unified/user.slice/x.scope")));
-        assert_eq!(layout.v1["memory"], PathBuf::from("/sys/fs/cgroup/memory/a/b"));
-        assert_eq!(layout.v1["cpu"], PathBuf::from("/sys/fs/cgroup/cpu,cpuacct"));
-        assert_eq!(base(Path::new("/a/trl-daemon")), Path::new("/a"));
-        assert_eq!(base(Path::new("/a/trl-session-s-1")), Path::new("/a"));
-        assert_eq!(base(Path::new("/a/b")), Path::new("/a/b"));
-    }
-
-    /// As root, in whatever the machine has.
-    #[test]
-    fn processes_in_a_group_are_bounded_counted_and_ended() {
-        use std::os::unix::process::CommandExt as _;
-        let mut groups = Groups::make();
-        groups.bound(Wanted { memory: Some(64 << 20), pids: Some(5), cpu: Some(0.5) });
-        if !groups.missing.is_empty() {
-            println!("skipped: {:?}", groups.missing);
-            return;
-        }
-        let entrances = groups.entrances().unwrap();
-        let mut command = std::process::Command::new("sh");
-        command.args(["-c", "for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done 2>/dev/null; sleep 1000"]);
-        // SAFETY: only a system call between fork and exec.
-        unsafe {
-            command.pre_exec(move || {
-                for entrance in &entrances {
-                    rustix::io::write(entrance, b"0")?;
-                }
-                Ok(())
-            });
-        }
-        let mut child = command.spawn().unwrap();
-        while groups.hits().pids == 0 && child.try_wait().unwrap().is_none() {
-            std::thread::park_timeout(std::time::Duration::from_millis(5));
-        }
-        assert!(groups.hits().pids > 0);
-        assert!(groups.usage().processes.is_some_and(|count| count <= 5), "{:?}", groups.usage());
-        assert!(groups.kill());
-        child.wait().unwrap();
-    }
-
-    /// The second version as plain files: what is written where.
-    #[test]
-    fn limits_of_the_second_version() {
-        let dir = tempfile::tempdir().unwrap();
-        let own = dir.path().join("own");
-        fs::create_dir(&own).unwrap();
-        fs::write(own.join("cgroup.controllers"), "cpu memory pids\n").unwrap();
-        fs::write(own.join("cgroup.subtree_control"), "memory pids\n").unwrap();
-        let layout = Layout { unified: Some(own.clone()), v1: BTreeMap::new() };
-        let mut groups = Groups::below(layout, "7-1");
-        groups.bound(Wanted { memory: Some(1 << 20), pids: Some(9), cpu: Some(1.5) });
-        assert!(groups.missing.is_empty(), "{:?}", groups.missing);
-        let by: Vec<&str> = groups.enforced.iter().map(|(_, by)| by.as_str()).collect();
-        assert_eq!(
-            by,
-            ["cgroup v2 memory controller", "cgroup v2 pids controller", "cgroup v2 cpu controller"]
-        );
-        let made = own.join("trl-session-7-1");
-        let written = |file: &str| fs::read_to_string(made.join(file)).unwrap();
-        assert_eq!(written("memory.max"), "1048576");
-        assert_eq!(written("memory.swap.max"), "0");
-        assert_eq!(written("pids.max"), "9");
-        assert_eq!(written("cpu.max"), "150000 100000");
-        assert_eq!(fs::read_to_string(own.join("cgroup.subtree_control")).unwrap(), "+cpu");
-        fs::write(made.join("memory.events"), "low 0\noom 2\noom_kill 1\noom_group_kill 0\n").unwrap();
-        fs::write(made.join("pids.events"), "max 3\n").unwrap();
-        assert_eq!(groups.hits(), Hits { memory: 1, pids: 3 });
-        fs::write(made.join("cpu.stat"), "usage_usec 2500000\nthrottled_usec 500000\n").unwrap();
-        fs::write(made.join("memory.peak"), "4096\n").unwrap();
-        fs::write(made.join("pids.current"), "2\n").unwrap();
-        let usage = groups.usage();
-        assert_eq!((usage.cpu_s, usage.throttled_s), (Some(2.5), Some(0.5)));
-        assert_eq!((usage.memory_peak_bytes, usage.processes), (Some(4096), Some(2)));
-        assert!(groups.kill());
-        assert_eq!(written("cgroup.kill"), "1");
-    }
-}
+mod tests;
