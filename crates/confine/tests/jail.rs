@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use trl_confine::linux::init::{Ending, Program, StreamFrom};
 use trl_confine::linux::jail::{Jail, Strength};
-use trl_confine::linux::{Extras, look, probe};
+use trl_confine::linux::{Extras, Part, look, probe};
 use trl_confine::plan::{self, Setting};
 use trl_protocol::isolation::{Isolation, Profile};
 
@@ -27,6 +27,7 @@ fn cage(strength: Strength, isolation: &Isolation) -> Cage {
     let workspace = tempfile::tempdir().unwrap();
     let setting = Setting {
         workspace: workspace.path().canonicalize().unwrap(),
+        working_dir: workspace.path().to_owned(),
         home: Some(PathBuf::from("/root")),
         ..Setting::default()
     };
@@ -99,6 +100,84 @@ fn a_program_runs_inside_and_its_end_is_heard() {
             assert_eq!(std::fs::read_to_string(cage.workspace.path().join("file")).unwrap(), "x\n");
         }
     }
+}
+
+/// A directory that is exchanged for a link after the plan was made is not followed.
+#[test]
+fn a_workspace_that_is_replaced_meanwhile_is_refused() {
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (workspace, secret) = (dir.path().join("work"), dir.path().join("secret"));
+    std::fs::create_dir(&workspace).unwrap();
+    std::fs::create_dir(&secret).unwrap();
+    let setting =
+        Setting { workspace: workspace.clone(), working_dir: workspace.clone(), ..Setting::default() };
+    let plan = plan::session(&Isolation::of(Profile::Workspace), &setting, &look).unwrap();
+    std::fs::remove_dir(&workspace).unwrap();
+    std::os::unix::fs::symlink(&secret, &workspace).unwrap();
+    if let Err(step) = probe::namespaces() {
+        println!("skipped: {step}");
+        return;
+    }
+    let step = Jail::enter(&plan, Strength::Namespaces, Extras::default()).unwrap_err();
+    assert_eq!(step.part, Part::Given, "{step}");
+    // The same on the way to it.
+    let plan = plan::session(
+        &Isolation::of(Profile::Workspace),
+        &Setting { workspace: workspace.join("deep"), ..Setting::default() },
+        &look,
+    )
+    .unwrap();
+    std::fs::create_dir(secret.join("deep")).unwrap();
+    let step = Jail::enter(&plan, Strength::Namespaces, Extras::default()).unwrap_err();
+    assert_eq!(step.part, Part::Given, "{step}");
+}
+
+/// What reaches objects of the whole machine without a path, or leaves a program with this user's rights.
+#[test]
+fn system_calls_that_lead_around_the_layers_fail() {
+    // SAFETY: an object in shared memory, removed at the end.
+    let shared = unsafe { libc::shmget(libc::IPC_PRIVATE, 4096, libc::IPC_CREAT | 0o600) };
+    assert!(shared >= 0);
+    for strength in strengths() {
+        let mut cage = cage(strength, &Isolation::of(Profile::Workspace));
+        let python = |call: &str| {
+            format!(
+                "/usr/bin/python3 -c 'import ctypes, os; c = ctypes.CDLL(None, use_errno=True); r = {call}; print(\"done\" if r >= 0 else os.strerror(ctypes.get_errno()))'"
+            )
+        };
+        if cage.run(&python("0")).1 != Ending::Status(0) {
+            println!("skipped: there is no python3");
+            break;
+        }
+        // Of seccomp where nothing else holds it, of the namespace otherwise.
+        assert_ne!(cage.prints(&python(&format!("c.shmctl({shared}, 0, None)"))), "done", "{strength:?}");
+        assert_ne!(cage.prints(&python(&format!("c.shmat({shared}, None, 0)"))), "done", "{strength:?}");
+        let refused = "Operation not permitted";
+        assert_eq!(cage.prints(&python("c.syscall(467, -100, b\"/\", 1, None, 0)")), refused);
+        assert_eq!(cage.prints(&python("c.syscall(470, 0, 0, 0)")), "Function not implemented");
+        assert_eq!(cage.prints(&python("c.socketpair(16, 3, 0, (ctypes.c_int * 2)())")), refused);
+        let leave = "echo x > left; chmod 4755 left 2>&1; chmod 2755 left 2>&1; stat -c %a left";
+        assert!(cage.prints(leave).ends_with("644"), "{strength:?}");
+        assert_eq!(cage.prints("chmod 1700 left && chmod 755 left && stat -c %a left"), "755");
+        // The kernel's settings belong to root, which needs no capability to write them.
+        let settings = "(: >> /proc/sys/kernel/core_pattern) 2>/dev/null && echo written || echo refused";
+        assert_eq!(cage.prints(settings), "refused", "{strength:?}");
+    }
+    // SAFETY: removes what was made above.
+    unsafe { libc::shmctl(shared, libc::IPC_RMID, std::ptr::null_mut()) };
+}
+
+#[test]
+fn without_namespaces_the_daemons_own_files_are_not_in_the_workspace() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = dir.path().canonicalize().unwrap().join("own");
+    std::fs::create_dir(&own).unwrap();
+    let workspace = dir.path().canonicalize().unwrap();
+    let setting =
+        Setting { working_dir: workspace.clone(), workspace, hidden: vec![own], ..Setting::default() };
+    let plan = plan::session(&Isolation::of(Profile::Workspace), &setting, &look).unwrap();
+    let step = Jail::enter(&plan, Strength::InPlace, Extras::default()).unwrap_err();
+    assert_eq!(step.part, Part::Given, "{step}");
 }
 
 #[test]

@@ -19,8 +19,18 @@ fn look(path: &Path) -> Option<Kind> {
         "/rootfs",
         "/var/lib/trl",
         "/home/me/.cargo",
+        "/home",
+        "/srv",
+        "/home/me/project/sub",
+        "/home/me/.ssh",
+        "/var/lib",
+        "/data",
+        "/data/cargo",
     ];
     match path.to_str()? {
+        "/home/me/linked" => Some(Kind::Link("/data/cargo".into())),
+        "/home/me/project/out" => Some(Kind::Link("../.ssh".into())),
+        "/home/me/state" => Some(Kind::Link("/var/lib/trl".into())),
         "/bin" => Some(Kind::Link("usr/bin".into())),
         "/lib64" => Some(Kind::Link("usr/lib64".into())),
         "/etc/shadow" | "/etc/passwd" | "/proc/kcore" => Some(Kind::File),
@@ -32,6 +42,7 @@ fn look(path: &Path) -> Option<Kind> {
 fn setting(workspace: &str) -> Setting {
     Setting {
         workspace: workspace.into(),
+        working_dir: workspace.into(),
         home: Some("/home/me".into()),
         hidden: vec!["/var/lib/trl".into(), "/run/user/1/trl".into()],
         ..Setting::default()
@@ -90,11 +101,34 @@ fn parents_come_before_what_is_below_them() {
 /// A working directory that holds more than the session's own is not given away.
 #[test]
 fn shared_directories_are_no_workspace() {
-    for dir in ["/", "/home", "/home/me", "/usr", "/etc", "/tmp", "/proc/1", "/run/x"] {
+    for dir in [
+        "/",
+        "/home",
+        "/home/me",
+        "/usr",
+        "/usr/lib",
+        "/etc",
+        "/etc/ssh",
+        "/tmp",
+        "/var/tmp",
+        "/var/lib",
+        "/var/log/x",
+        "/proc/1",
+        "/run/x",
+        "/dev/shm",
+        "/boot",
+        "/usr/src",
+    ] {
         let plan = plan(&Isolation::of(Profile::Workspace), dir).unwrap();
         let writable =
             plan.mounts.iter().any(|mount| matches!(mount.what, What::Bind { writable: true, .. }));
         assert!(!writable, "{dir}: {:?}", plan.mounts);
+    }
+    for dir in
+        ["/usr/src/app", "/usr/local/src/app", "/var/www", "/var/lib/app", "/opt/app", "/srv/data", "/data"]
+    {
+        let plan = plan(&Isolation::of(Profile::Workspace), dir).unwrap();
+        assert_eq!(at(&plan, dir), Some(&bind(dir, true, true)), "{dir}");
     }
     let own = plan(&Isolation::of(Profile::Workspace), "/var/lib/trl/sessions");
     assert!(matches!(own, Err(PlanError::Own { field: "working_dir", .. })), "{own:?}");
@@ -117,6 +151,56 @@ fn named_paths() {
     assert!(!plan.own_network);
 }
 
+/// A named path that is a link appears by both names; what is hidden, by its own.
+#[test]
+fn links_are_followed_once() {
+    let isolation = Isolation {
+        read: vec!["/home/me/linked".into()],
+        hide: vec!["/work/secret".into()],
+        ..Isolation::of(Profile::Strict)
+    };
+    let setting = Setting { working_dir: "/work".into(), ..setting("/home/me/project") };
+    let plan = session(&isolation, &setting, &look).unwrap();
+    assert_eq!(at(&plan, "/data/cargo"), Some(&bind("/data/cargo", false, true)));
+    assert_eq!(at(&plan, "/home/me/linked"), Some(&What::Alias { to: "/data/cargo".into() }));
+    assert_eq!(at(&plan, "/work"), Some(&What::Alias { to: "/home/me/project".into() }));
+    assert_eq!(at(&plan, "/home/me/project/secret"), Some(&What::Hidden));
+    let last = plan.mounts.iter().rposition(|mount| !matches!(mount.what, What::Alias { .. })).unwrap();
+    assert!(plan.mounts[last + 1..].iter().all(|mount| matches!(mount.what, What::Alias { .. })));
+    assert_eq!(plan.mounts.len() - last - 1, 2);
+}
+
+/// The daemon's own directories are hidden wherever they would appear, and what leads to them cannot be renamed.
+#[test]
+fn the_daemons_own_is_hidden_by_every_name() {
+    let isolation = Isolation { write: vec!["/var/lib".into()], ..Isolation::of(Profile::Strict) };
+    let plan = plan(&isolation, "/home/me/project").unwrap();
+    assert_eq!(at(&plan, "/var/lib/trl"), Some(&What::Hidden));
+    assert_eq!(plan.own_in_reach.as_deref(), Some(Path::new("/var/lib/trl")));
+    let setting = Setting { hidden: vec!["/home/me/project/sub/own".into()], ..setting("/home/me/project") };
+    let plan = session(&Isolation::of(Profile::Strict), &setting, &look).unwrap();
+    assert_eq!(at(&plan, "/home/me/project/sub"), Some(&bind("/home/me/project/sub", true, true)));
+    assert_eq!(at(&plan, "/home/me/project/sub/own"), Some(&What::Hidden));
+    for write in [vec![], vec!["/rootfs".to_owned()]] {
+        let isolation = Isolation { root: Some("/rootfs".into()), write, ..Isolation::of(Profile::Strict) };
+        let setting = Setting { hidden: vec!["/rootfs/own".into()], ..setting.clone() };
+        let plan = session(&isolation, &setting, &look).unwrap();
+        assert_eq!(at(&plan, "/own"), Some(&What::Hidden));
+    }
+}
+
+/// A home that is a part of the system is not replaced by an empty one.
+#[test]
+fn a_strange_home_changes_nothing() {
+    for home in ["/", "/usr", "/etc", "/proc", "/dev", "relative", "/a/../b"] {
+        let setting = Setting { home: Some(home.into()), ..setting("/home/me/project") };
+        let plan = session(&Isolation::of(Profile::Workspace), &setting, &look).unwrap();
+        let is_private =
+            plan.mounts.iter().any(|mount| mount.at == Path::new(home) && mount.what == What::Private);
+        assert!(!is_private, "{home}");
+    }
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     let with = |change: &dyn Fn(&mut Isolation)| {
@@ -132,6 +216,22 @@ fn what_cannot_be_is_refused() {
     assert_eq!(with(&|isolation| isolation.write = vec!["/no/such".to_owned()]), Err(absent));
     let own = PlanError::Own { field: "read", path: "/var/lib/trl/keys".to_owned() };
     assert_eq!(with(&|isolation| isolation.read = vec!["/var/lib/trl/keys".to_owned()]), Err(own));
+    let linked = PlanError::Own { field: "write", path: "/home/me/state".to_owned() };
+    assert_eq!(with(&|isolation| isolation.write = vec!["/home/me/state".to_owned()]), Err(linked));
+    let out = PlanError::LeadsOut {
+        field: "read",
+        path: "/home/me/project/out".to_owned(),
+        to: "/home/me/.ssh".to_owned(),
+    };
+    assert_eq!(with(&|isolation| isolation.read = vec!["/home/me/project/out".to_owned()]), Err(out));
+    let everything = |field| PlanError::Everything { field, path: "/".to_owned() };
+    assert_eq!(with(&|isolation| isolation.read = vec!["/".to_owned()]), Err(everything("read")));
+    assert_eq!(with(&|isolation| isolation.hide = vec!["/".to_owned()]), Err(everything("hide")));
+    assert_eq!(with(&|isolation| isolation.root = Some("/".to_owned())), Err(everything("root")));
+    for path in ["/proc", "/proc/sys", "/dev/kmsg"] {
+        let kernel = PlanError::Kernel { field: "write", path: path.to_owned() };
+        assert_eq!(with(&|isolation| isolation.write = vec![path.to_owned()]), Err(kernel));
+    }
     let no_root = PlanError::NotThere { field: "root", path: "/no/root".to_owned() };
     assert_eq!(with(&|isolation| isolation.root = Some("/no/root".to_owned())), Err(no_root));
 }

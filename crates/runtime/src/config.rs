@@ -41,6 +41,8 @@ pub struct Config {
     pub working_dir: PathBuf,
     /// Where they begin if that one is gone.
     pub home_dir: PathBuf,
+    /// Files and directories beside these that isolated sessions never see: the configuration, tokens, keys.
+    pub private_paths: Vec<PathBuf>,
     /// Told to sessions as `TRL_SOCKET_PATH`, so that a `trl` inside one finds its daemon.
     pub socket: Option<PathBuf>,
     /// How many files a session's processes may have open, where the daemon has given itself more.
@@ -94,6 +96,7 @@ impl Config {
             env: BTreeMap::new(),
             working_dir: PathBuf::from("/"),
             home_dir: PathBuf::from("/"),
+            private_paths: Vec::new(),
             socket: None,
             open_files: None,
             max_sessions: limits::DEFAULT_MAX_SESSIONS,

@@ -16,6 +16,8 @@ pub(crate) struct Places {
     /// Journals and logs.
     pub(crate) state: PathBuf,
     pub(crate) config_file: PathBuf,
+    /// The directory of that file, or the file alone if a flag names it.
+    pub(crate) config: PathBuf,
     /// The sockets are where every process of this user looks for them, whatever its home.
     pub(crate) is_common_to_homes: bool,
 }
@@ -46,7 +48,11 @@ pub(super) fn find(flags: &Flags, home: Option<&Path>, ambient: &Ambient) -> Res
             None => user_home(ambient, "XDG_CONFIG_HOME")?.join(".config/trl/config.toml"),
         },
     };
-    Ok(Places { runtime, state, config_file, is_common_to_homes })
+    let config = match (&flags.config_file, config_file.parent()) {
+        (None, Some(dir)) => dir.to_owned(),
+        _ => config_file.clone(),
+    };
+    Ok(Places { runtime, state, config_file, config, is_common_to_homes })
 }
 
 /// The directory for sockets that all homes of a user have in common. While the daemon or the sessions of

@@ -46,16 +46,32 @@ pub(crate) struct Settings {
     pub(crate) mcp_structured: bool,
     pub(crate) channel: trl_mcp::Channel,
     pub(crate) relay: Option<BrokerConfig>,
-    #[cfg_attr(
-        not(any(test, feature = "relay-nats")),
-        expect(dead_code, reason = "`trl relay init` uses it, which this build does not have")
-    )]
     pub(crate) relay_tls: Tls,
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
     pub(crate) log_file: Option<PathBuf>,
     /// What a `.env` file in the working directory asked for and may not decide.
     pub(crate) ignored: Option<Ignored>,
+}
+
+impl Settings {
+    /// What isolated sessions never see, wherever it lies: directories, tokens and keys of the daemon and its user.
+    pub(crate) fn private_paths(&self) -> Vec<PathBuf> {
+        let Places { runtime, state, config_file: _, config, is_common_to_homes: _ } = &self.places;
+        let mut paths = vec![runtime.clone(), state.clone(), config.clone()];
+        if let Some(http) = &self.http {
+            paths.extend(http.tokens_file.clone());
+            paths.extend(http.tls.as_ref().map(|tls| tls.key.clone()));
+        }
+        if let Some(relay) = &self.relay {
+            match &relay.credentials {
+                Credentials::File(path) | Credentials::Directory(path) => paths.push(path.clone()),
+                Credentials::None => {}
+            }
+        }
+        paths.extend(self.relay_tls.key.clone());
+        paths
+    }
 }
 
 /// HTTP as asked for; whether it can be served is the gateway's to say.

@@ -22,6 +22,16 @@ pub(super) fn check() -> Result<(), String> {
         .map_err(|error| error.to_string())
 }
 
+/// Which version of Landlock the kernel has; 0 is none.
+pub fn abi() -> i32 {
+    const VERSION: libc::c_uint = 1;
+    // SAFETY: without a structure, the call returns a number.
+    let version = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<libc::c_void>(), 0_usize, VERSION)
+    };
+    i32::try_from(version).unwrap_or(0).max(0)
+}
+
 /// Paths are as this process sees them now: inside, if it has entered namespaces.
 pub(super) fn enter(plan: &Plan, namespaces: bool) -> Result<(), Step> {
     let step = |error: String| Step::new(Part::Landlock, "restrict files", error);
@@ -88,11 +98,14 @@ fn allow_mount(
                 allow_uncovered(rules, place, access, covered)
             }
         }
-        What::Device | What::Proc => allow(rules, &mount.at, kernel),
+        What::Device => allow(rules, &mount.at, kernel),
+        What::Proc if namespaces => allow(rules, &mount.at, kernel),
+        // The machine's own: there, root could write the kernel's settings.
+        What::Proc => allow(rules, &mount.at, read),
         What::Terminals if namespaces => allow(rules, &mount.at, kernel),
         What::Terminals => allow(allow(rules, &mount.at, kernel)?, Path::new("/dev/ptmx"), kernel),
         What::Private if namespaces => allow(rules, &mount.at, all),
-        What::Private | What::Hidden | What::Link { .. } => Ok(rules),
+        What::Private | What::Hidden | What::Link { .. } | What::Alias { .. } => Ok(rules),
     }
 }
 

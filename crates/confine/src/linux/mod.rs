@@ -5,7 +5,7 @@
 //! giving them up needs; the filter is last, because everything before it needs calls that it forbids.
 
 pub mod cgroups;
-mod files;
+pub mod files;
 pub mod init;
 pub mod jail;
 mod mounts;
@@ -32,6 +32,8 @@ use namespaces::{Fresh, Side};
 pub enum Part {
     Namespaces,
     Mounts,
+    /// What the session is to be given.
+    Given,
     Network,
     Privileges,
     Landlock,
@@ -66,6 +68,9 @@ impl Step {
             }
             Part::Mounts => {
                 "in a container, start it with `--security-opt systempaths=unconfined` (an unmasked /proc) and a seccomp profile that allows mounts; otherwise a kernel from 5.12 on"
+            }
+            Part::Given => {
+                "a directory that the daemon's user can enter without privileges, and that nobody replaces meanwhile"
             }
             Part::Network => "a kernel with network namespaces (CONFIG_NET_NS)",
             Part::Privileges => "a kernel with CONFIG_SECURITY capabilities",
@@ -189,6 +194,10 @@ fn enter_namespaces(plan: &Plan, extras: &Extras, user: u32, group: u32) -> Resu
 
 /// Where there are no namespaces: what Landlock and seccomp can do alone.
 fn enter_here(plan: &Plan, extras: &Extras) -> Result<(), Step> {
+    if let Some(own) = &plan.own_in_reach {
+        let why = format!("without namespaces, {} in the workspace would be visible", own.display());
+        return Err(Step::new(Part::Given, "hide the daemon's own files", why));
+    }
     extras.join_groups()?;
     extras.limits.enter()?;
     give_up(plan, false)

@@ -5,10 +5,12 @@
 //! system can put a mount somewhere else.
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
+use rustix::fs::{
+    Access, AtFlags, CWD, Mode, OFlags, ResolveFlags, access, mkdirat, openat, openat2, symlinkat,
+};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
@@ -41,8 +43,9 @@ pub(super) fn enter(plan: &Plan) -> Result<(), Step> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(step("make mounts private"))?;
     let sources = plan.mounts.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let own_root = open_root(&plan.root).map_err(Step::of(Part::Given, "open the root directory"))?;
     let private = tmpfs(plan.private_bytes).map_err(step("make a private file system"))?;
-    let root = stage(plan, private).map_err(step("make a root directory"))?;
+    let root = stage(own_root, private).map_err(step("make a root directory"))?;
     for (mount, source) in plan.mounts.iter().zip(sources) {
         root.put(mount, source)
             .map_err(|error| Step::of(Part::Mounts, &format!("mount {}", mount.at.display()))(error))?;
@@ -68,23 +71,40 @@ struct Stage {
     next_layer: std::cell::Cell<u32>,
 }
 
-fn stage(plan: &Plan, private: OwnedFd) -> rustix::io::Result<Stage> {
+/// A system of its own, opened while the machine's own files are still visible.
+enum OwnRoot {
+    None,
+    /// Below the temporary layer of an overlay.
+    Below(OwnedFd),
+    Tree(OwnedFd),
+}
+
+fn open_root(root: &Root) -> rustix::io::Result<OwnRoot> {
+    Ok(match root {
+        Root::Assembled => OwnRoot::None,
+        Root::Overlay(path) => OwnRoot::Below(find_outside(path)?),
+        Root::Writable(path) => {
+            let tree = clone_found(&find_outside(path)?, false)?;
+            set_attributes(&tree, c"", SAFE, true)?;
+            OwnRoot::Tree(tree)
+        }
+    })
+}
+
+fn stage(root: OwnRoot, private: OwnedFd) -> rustix::io::Result<Stage> {
     attach(&private, CWD, Path::new(STAGE))?;
     mkdirat(&private, LAYERS, Mode::RWXU)?;
     let next_layer = std::cell::Cell::new(0);
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let top = match &plan.root {
-        Root::Assembled => openat(&private, ".", flags, Mode::empty())?,
-        Root::Writable(path) => {
-            let tree = clone_tree(path, false)?;
-            set_attributes(&tree, c"", SAFE, true)?;
-            on_new_root(&private, &tree)?
-        }
-        Root::Overlay(path) => {
+    let top = match root {
+        OwnRoot::None => openat(&private, ".", flags, Mode::empty())?,
+        OwnRoot::Tree(tree) => on_new_root(&private, &tree)?,
+        OwnRoot::Below(lower) => {
             mkdirat(&private, ".layers/upper", Mode::RWXU | Mode::from_raw_mode(0o055))?;
             mkdirat(&private, ".layers/work", Mode::RWXU)?;
             let overlay = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
-            fsconfig_set_string(&overlay, "lowerdir", path)?;
+            // By its descriptor: the path may be hidden by now, or have signs in it that separate directories.
+            fsconfig_set_string(&overlay, "lowerdir", format!("/proc/self/fd/{}", lower.as_raw_fd()))?;
             fsconfig_set_string(&overlay, "upperdir", format!("{STAGE}/.layers/upper"))?;
             fsconfig_set_string(&overlay, "workdir", format!("{STAGE}/.layers/work"))?;
             fsconfig_set_flag(&overlay, "userxattr")?;
@@ -106,20 +126,23 @@ fn open(mount: &Mount) -> Result<Source, Step> {
     let tree = match &mount.what {
         // Of the new /proc, not of the old one.
         What::Bind { from, .. } if from.starts_with("/proc") => return Ok(Source::Later),
-        What::Bind { from, required, .. } => match clone_tree(from, true) {
+        What::Bind { from, required, .. } => match bound_tree(from, *required) {
             Ok(tree) => tree,
             Err(Errno::NOENT | Errno::ACCESS | Errno::NOTDIR) if !required => return Ok(Source::Absent),
             Err(error) => {
-                return Err(Step::of(Part::Mounts, &format!("open {}", from.display()))(error));
+                return Err(Step::of(Part::Given, &format!("open {}", from.display()))(error));
             }
         },
         What::Device => match device(&mount.at) {
             Ok(tree) => tree,
             Err(_) => return Ok(Source::Absent),
         },
-        What::Private | What::Hidden | What::Link { .. } | What::Proc | What::Terminals => {
-            return Ok(Source::Later);
-        }
+        What::Private
+        | What::Hidden
+        | What::Link { .. }
+        | What::Alias { .. }
+        | What::Proc
+        | What::Terminals => return Ok(Source::Later),
     };
     if let What::Bind { writable, .. } = &mount.what {
         let read_only = if *writable { MountAttrFlags::empty() } else { MountAttrFlags::MOUNT_ATTR_RDONLY };
@@ -127,6 +150,29 @@ fn open(mount: &Mount) -> Result<Source, Step> {
             .map_err(Step::of(Part::Mounts, &format!("restrict {}", mount.at.display())))?;
     }
     Ok(Source::Tree(tree))
+}
+
+/// What the session is given was resolved before: a link that is on the way now was put there since, by somebody who
+/// may write there.
+fn bound_tree(path: &Path, required: bool) -> rustix::io::Result<OwnedFd> {
+    if !required {
+        return clone_tree(path, true);
+    }
+    let found = find_outside(path)?;
+    let is_dir = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode).is_dir();
+    let needed = if is_dir { Access::EXEC_OK } else { Access::READ_OK };
+    access(format!("/proc/self/fd/{}", found.as_raw_fd()), needed)?;
+    clone_found(&found, true)
+}
+
+fn find_outside(path: &Path) -> rustix::io::Result<OwnedFd> {
+    openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+}
+
+fn clone_found(found: &OwnedFd, recursive: bool) -> rustix::io::Result<OwnedFd> {
+    let below = if recursive { OpenTreeFlags::AT_RECURSIVE } else { OpenTreeFlags::empty() };
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    open_tree(found, "", flags | OpenTreeFlags::AT_EMPTY_PATH | below)
 }
 
 fn clone_tree(path: &Path, recursive: bool) -> rustix::io::Result<OwnedFd> {
@@ -142,6 +188,8 @@ fn tmpfs(bytes: u64) -> rustix::io::Result<OwnedFd> {
     let config = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(&config, "mode", "0755")?;
     fsconfig_set_string(&config, "size", bytes.to_string())?;
+    // Empty files take the kernel's memory too.
+    fsconfig_set_string(&config, "nr_inodes", (bytes / 4096 + 1024).to_string())?;
     fsconfig_create(&config)?;
     fsmount(&config, FsMountFlags::FSMOUNT_CLOEXEC, SAFE)
 }
@@ -173,6 +221,11 @@ impl Stage {
         match (&mount.what, source) {
             (_, Source::Absent) => Ok(()),
             (What::Link { to }, _) => self.link(at, to),
+            // Where it cannot be made, the thing itself has its own name.
+            (What::Alias { to }, _) => match self.find(at) {
+                Ok(_) => Ok(()),
+                Err(_) => self.link(at, to).or(Ok(())),
+            },
             (_, Source::Tree(tree)) => self.attach(&tree, at),
             (What::Bind { from, writable, .. }, Source::Later) => self.rebind(from, at, *writable),
             (What::Private, _) => self.attach(&self.private_directory(mode_of(at))?, at),
@@ -325,7 +378,7 @@ fn set_attributes(
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
-            std::os::fd::AsRawFd::as_raw_fd(&dir.as_fd()),
+            dir.as_fd().as_raw_fd(),
             path.as_ptr(),
             flags.bits() | recursive,
             &raw const change,

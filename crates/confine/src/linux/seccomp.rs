@@ -53,6 +53,7 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_name_to_handle_at,
     libc::SYS_open_by_handle_at,
     libc::SYS_open_tree,
+    OPEN_TREE_ATTR,
     libc::SYS_perf_event_open,
     libc::SYS_pidfd_getfd,
     libc::SYS_pivot_root,
@@ -61,6 +62,7 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_process_vm_writev,
     libc::SYS_ptrace,
     libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
     libc::SYS_reboot,
     libc::SYS_request_key,
     libc::SYS_setdomainname,
@@ -104,13 +106,25 @@ const CHANGES_OF_FILES: &[i64] = &[
     libc::SYS_removexattr,
     libc::SYS_lremovexattr,
     libc::SYS_fremovexattr,
+    SETXATTRAT,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
 ];
 /// What leads to other processes or to objects without a path where no namespace holds the process.
 const SHARED_WITHOUT_NAMESPACES: &[i64] = &[
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
+    // Whoever guesses the number of an object need not ask for it.
+    libc::SYS_msgctl,
     libc::SYS_msgget,
+    libc::SYS_msgrcv,
+    libc::SYS_msgsnd,
+    libc::SYS_semctl,
     libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
     libc::SYS_shmget,
     libc::SYS_prlimit64,
     libc::SYS_sched_setaffinity,
@@ -120,8 +134,35 @@ const SHARED_WITHOUT_NAMESPACES: &[i64] = &[
     libc::SYS_setpriority,
     libc::SYS_ioprio_set,
 ];
-/// Not in the C library's list for every system yet.
+/// Not in the C library's list for every system yet. From 424 on, all systems count alike.
 const FCHMODAT2: i64 = 452;
+const SETXATTRAT: i64 = 463;
+const REMOVEXATTRAT: i64 = 466;
+const OPEN_TREE_ATTR: i64 = 467;
+const FILE_SETATTR: i64 = 469;
+/// Calls that are younger than this list do not exist inside.
+const FIRST_UNKNOWN: u32 = 470;
+/// A program with one of these runs with the rights of its owner or group.
+const SET_ID_BITS: [u32; 2] = [libc::S_ISUID, libc::S_ISGID];
+/// `open` makes a file with these alone; otherwise its mode means nothing.
+const MAKES_FILE: [i32; 2] = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
+/// Calls that make or change a file: which argument has the mode and, for some, which has the flags.
+const MODES: &[(i64, u8, Option<u8>)] = &[
+    (libc::SYS_fchmod, 1, None),
+    (libc::SYS_fchmodat, 2, None),
+    (FCHMODAT2, 2, None),
+    (libc::SYS_mknodat, 2, None),
+    (libc::SYS_openat, 3, Some(2)),
+];
+#[cfg(target_arch = "x86_64")]
+const MODES_HERE: &[(i64, u8, Option<u8>)] = &[
+    (libc::SYS_chmod, 1, None),
+    (libc::SYS_creat, 1, None),
+    (libc::SYS_mknod, 1, None),
+    (libc::SYS_open, 2, Some(1)),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const MODES_HERE: &[(i64, u8, Option<u8>)] = &[];
 /// `mode`'s file types and `clone`'s namespaces.
 const NEW_NAMESPACES: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
@@ -157,6 +198,10 @@ fn programs(filter: Filter) -> Result<Vec<BpfProgram>, String> {
     );
     refused.insert(libc::SYS_personality, other_personalities()?);
     refused.insert(libc::SYS_socket, sockets(filter)?);
+    refused.insert(libc::SYS_socketpair, vec![rule(0, Op::Ne, libc::AF_UNIX as u64)?]);
+    for (call, mode, flags) in MODES.iter().chain(MODES_HERE) {
+        refused.insert(*call, set_id_modes(*mode, *flags)?);
+    }
     if !filter.namespaces {
         refused.extend(SHARED_WITHOUT_NAMESPACES.iter().map(|call| (*call, Vec::new())));
         refused.insert(libc::SYS_prlimit64, vec![rule(0, Op::Ne, 0)?]);
@@ -169,11 +214,9 @@ fn programs(filter: Filter) -> Result<Vec<BpfProgram>, String> {
         let changes = CHANGES_OF_FILES.iter().chain(CHANGES_OF_FILES_HERE);
         refused.extend(changes.map(|call| (*call, Vec::new())));
     }
-    // A filter cannot look into the structure that clone3 takes; without it, programs use clone.
-    let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
-    let mut programs = vec![compiled(refused, libc::EPERM)?, compiled(absent, libc::ENOSYS)?];
-    programs.extend(second_numbering());
-    Ok(programs)
+    // A filter cannot look into the structures that these take; without them, programs use clone and openat.
+    let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new()), (libc::SYS_openat2, Vec::new())]);
+    Ok(vec![compiled(refused, libc::EPERM)?, compiled(absent, libc::ENOSYS)?, unknown_calls()])
 }
 
 fn compiled(calls: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) -> Result<BpfProgram, String> {
@@ -200,6 +243,26 @@ fn namespaces_in(argument: u8) -> Result<Vec<SeccompRule>, String> {
         .collect()
 }
 
+/// No program that others may run with the session's rights is left behind in the workspace.
+fn set_id_modes(mode: u8, flags: Option<u8>) -> Result<Vec<SeccompRule>, String> {
+    let has = |argument: u8, bits: u64| condition(argument, Op::MaskedEq(bits), bits);
+    let mut rules = Vec::new();
+    for bit in SET_ID_BITS {
+        let set = has(mode, u64::from(bit))?;
+        let cases = match flags {
+            None => vec![vec![set]],
+            Some(flags) => MAKES_FILE
+                .iter()
+                .map(|flag| Ok(vec![has(flags, *flag as u64)?, set.clone()]))
+                .collect::<Result<_, String>>()?,
+        };
+        for case in cases {
+            rules.push(SeccompRule::new(case).map_err(|error| error.to_string())?);
+        }
+    }
+    Ok(rules)
+}
+
 fn ioctl(request: libc::Ioctl) -> Result<SeccompRule, String> {
     rule(1, Op::Eq, request as u32 as u64)
 }
@@ -219,16 +282,12 @@ fn sockets(filter: Filter) -> Result<Vec<SeccompRule>, String> {
     let families: Vec<i32> = match filter {
         Filter { guest: Guest::Errand, network: false, .. } => Vec::new(),
         Filter { guest: Guest::Errand, network: true, .. } => internet.to_vec(),
-        Filter { guest: Guest::Session, namespaces, network } => {
-            let mut families = vec![libc::AF_UNIX];
-            if namespaces || network {
-                families.extend(internet);
-            }
-            if namespaces {
-                families.push(libc::AF_NETLINK);
-            }
-            families
+        Filter { guest: Guest::Session, namespaces: true, .. } => {
+            vec![libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]
         }
+        // Nothing else keeps it from sockets that have a path: the daemon's own, a bus that starts programs.
+        Filter { guest: Guest::Session, namespaces: false, network: true } => internet.to_vec(),
+        Filter { guest: Guest::Session, namespaces: false, network: false } => Vec::new(),
     };
     let others =
         families.iter().map(|family| condition(0, Op::Ne, *family as u64)).collect::<Result<Vec<_>, _>>()?;
@@ -250,24 +309,17 @@ fn sockets(filter: Filter) -> Result<Vec<SeccompRule>, String> {
     Ok(rules)
 }
 
-/// A second set of numbers for the same calls (x32), which the filters above do not list.
-#[cfg(target_arch = "x86_64")]
-fn second_numbering() -> Option<BpfProgram> {
+/// Calls that this list does not know; among them a second set of numbers for all calls (x32).
+fn unknown_calls() -> BpfProgram {
     const LOAD_NUMBER: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const IF_AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
     const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    const FIRST: u32 = 0x4000_0000;
-    Some(vec![
+    vec![
         sock_filter { code: LOAD_NUMBER, jt: 0, jf: 0, k: 0 },
-        sock_filter { code: IF_AT_LEAST, jt: 0, jf: 1, k: FIRST },
+        sock_filter { code: IF_AT_LEAST, jt: 0, jf: 1, k: FIRST_UNKNOWN },
         sock_filter { code: RETURN, jt: 0, jf: 0, k: libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32 },
         sock_filter { code: RETURN, jt: 0, jf: 0, k: libc::SECCOMP_RET_ALLOW },
-    ])
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn second_numbering() -> Option<BpfProgram> {
-    None
+    ]
 }
 
 #[cfg(test)]

@@ -305,6 +305,7 @@ impl Daemon {
         let mut config = trl_runtime::Config::new(places.runtime.clone(), places.state.clone(), program);
         config.version = version::OURS.to_owned();
         config.env = std::env::vars_os().filter_map(text).collect();
+        config.private_paths = self.settings.private_paths();
         config.working_dir = working_dir;
         config.home_dir = home_dir;
         config.open_files = open_files::take_what_is_allowed();

@@ -2,10 +2,22 @@
 //!
 //! A plan is a list of mounts that make up everything the processes can see, and the facts that
 //! the other layers need. What is not mounted does not exist inside.
+//!
+//! Paths of the machine are resolved here, once. Whoever carries the plan out refuses a symbolic link on the way
+//! to them: it was put there since.
 
-use std::path::{Component, Path, PathBuf};
+mod paths;
+mod system;
+
+use std::path::{Path, PathBuf};
 
 use trl_protocol::isolation::{Isolation, Net, Profile};
+
+use paths::{absolute, check_kernel, is_plain, resolved};
+use system::{
+    DEFAULT_PRIVATE_BYTES, DEVICES, FEW_OF_ETC, HIDDEN_PROC, PROGRAMS, READ_ONLY_PROC, RESOLVER, SECRETS,
+    SYSTEM, is_common, is_kernel, is_system,
+};
 
 /// Where the directory through which the host talks to its shell appears inside.
 pub const IO_PATH: &str = "/run/trl-io";
@@ -21,6 +33,8 @@ pub const PROXY_PORT: u16 = 3128;
 pub struct Setting {
     /// Where the session works; absolute and without symbolic links.
     pub workspace: PathBuf,
+    /// The same as it was asked for. Links may be on the way.
+    pub working_dir: PathBuf,
     /// The user's home directory.
     pub home: Option<PathBuf>,
     /// The daemon's own directories: never visible.
@@ -53,6 +67,8 @@ pub struct Plan {
     pub proxy: bool,
     /// Most bytes in the private file systems together.
     pub private_bytes: u64,
+    /// One of the daemon's own directories that only a mount keeps from the session, which may write around it.
+    pub own_in_reach: Option<PathBuf>,
     pub kind: Guest,
 }
 
@@ -83,7 +99,7 @@ pub struct Mount {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
-    /// A part of the machine.
+    /// A part of the machine. One that is required has no symbolic link on the way to it.
     Bind {
         from: PathBuf,
         writable: bool,
@@ -96,6 +112,10 @@ pub enum What {
     /// Empty and read-only, whatever is there.
     Hidden,
     Link {
+        to: PathBuf,
+    },
+    /// Another name of something that is mounted.
+    Alias {
         to: PathBuf,
     },
     /// Processes of this namespace.
@@ -112,111 +132,13 @@ pub enum PlanError {
     Own { field: &'static str, path: String },
     #[error("{field}: there is no `{path}`")]
     NotThere { field: &'static str, path: String },
+    #[error("{field}: `{path}` cannot be given to an isolated session: name the directories that are needed")]
+    Everything { field: &'static str, path: String },
+    #[error("{field}: `{path}` cannot be given to an isolated session, which has its own /proc and /dev")]
+    Kernel { field: &'static str, path: String },
+    #[error("{field}: `{path}` is in the workspace and leads out of it, to `{to}`: name that path itself")]
+    LeadsOut { field: &'static str, path: String, to: String },
 }
-
-/// What programs need to run. A link stays a link.
-const PROGRAMS: &[&str] =
-    &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/gnu", "/run/current-system"];
-/// What the profile `workspace` shows beyond [`PROGRAMS`].
-const SYSTEM: &[&str] = &["/etc", "/opt", "/var", "/srv", "/snap"];
-/// The files in `/etc` that programs need to run.
-const FEW_OF_ETC: &[&str] = &[
-    "/etc/alternatives",
-    "/etc/bash.bashrc",
-    "/etc/ca-certificates",
-    "/etc/ca-certificates.conf",
-    "/etc/debian_version",
-    "/etc/group",
-    "/etc/host.conf",
-    "/etc/hosts",
-    "/etc/inputrc",
-    "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
-    "/etc/locale.alias",
-    "/etc/localtime",
-    "/etc/mime.types",
-    "/etc/nsswitch.conf",
-    "/etc/os-release",
-    "/etc/passwd",
-    "/etc/pki/ca-trust",
-    "/etc/pki/tls/certs",
-    "/etc/profile",
-    "/etc/protocols",
-    "/etc/services",
-    "/etc/shells",
-    "/etc/ssl/certs",
-    "/etc/ssl/openssl.cnf",
-    "/etc/terminfo",
-    "/etc/timezone",
-    "/etc/zsh",
-];
-/// Secrets and other people's things below [`SYSTEM`]. An ordinary user cannot read most of them; root could.
-const SECRETS: &[&str] = &[
-    "/etc/NetworkManager/system-connections",
-    "/etc/cloud",
-    "/etc/docker/key.json",
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/ipsec.secrets",
-    "/etc/krb5.keytab",
-    "/etc/kubernetes",
-    "/etc/letsencrypt",
-    "/etc/pki/tls/private",
-    "/etc/ppp",
-    "/etc/rancher",
-    "/etc/security/opasswd",
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/ssh",
-    "/etc/ssl/private",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
-    "/etc/wireguard",
-    "/etc/wpa_supplicant",
-    "/var/backups",
-    "/var/cache/debconf",
-    "/var/crash",
-    "/var/lib/cloud",
-    "/var/lib/containerd",
-    "/var/lib/containers",
-    "/var/lib/docker",
-    "/var/lib/etcd",
-    "/var/lib/kubelet",
-    "/var/lib/lxd",
-    "/var/lib/mysql",
-    "/var/lib/postgresql",
-    "/var/lib/private",
-    "/var/lib/rancher",
-    "/var/lib/sudo",
-    "/var/log",
-    "/var/mail",
-    "/var/run",
-    "/var/spool",
-    "/var/snap",
-];
-/// How programs find names on the network.
-const RESOLVER: &[&str] =
-    &["/etc/resolv.conf", "/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf"];
-const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
-/// What of `/proc` speaks of the whole machine and could be changed or tell secrets.
-const HIDDEN_PROC: &[&str] = &[
-    "/proc/acpi",
-    "/proc/asound",
-    "/proc/kallsyms",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/key-users",
-    "/proc/kmsg",
-    "/proc/latency_stats",
-    "/proc/scsi",
-    "/proc/sched_debug",
-    "/proc/sysrq-trigger",
-    "/proc/timer_list",
-];
-const READ_ONLY_PROC: &[&str] = &["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys"];
-/// Private file systems are in memory.
-const DEFAULT_PRIVATE_BYTES: u64 = 1 << 30;
 
 /// The plan of a session.
 pub fn session(isolation: &Isolation, setting: &Setting, look: Look<'_>) -> Result<Plan, PlanError> {
@@ -233,12 +155,12 @@ pub fn session(isolation: &Isolation, setting: &Setting, look: Look<'_>) -> Resu
     let write: Vec<String> =
         isolation.write.iter().filter(|path| Some(*path) != isolation.root.as_ref()).cloned().collect();
     builder.named("write", &write, true, setting)?;
-    for path in &isolation.hide {
-        builder.add(absolute("hide", path)?, What::Hidden);
-    }
-    builder.own(setting);
+    builder.hide(&isolation.hide, setting)?;
+    let own_in_reach = builder.own_in_reach(setting);
+    builder.own(setting, &root);
     Ok(Plan {
         root,
+        own_in_reach,
         mounts: builder.sorted(),
         own_network: isolation.net != Net::Full,
         proxy: matches!(isolation.net, Net::Allow(_)),
@@ -253,9 +175,10 @@ pub fn errand(dir: &Path, read: &[PathBuf], network: bool, look: Look<'_>) -> Pl
     builder.system(Profile::Strict, network);
     builder.kernel();
     builder.private(None);
-    builder.add(ERRAND_PATH, What::Bind { from: dir.to_owned(), writable: true, required: true });
+    let from = |path: &Path| resolved(path, look).unwrap_or_else(|| path.to_owned());
+    builder.add(ERRAND_PATH, What::Bind { from: from(dir), writable: true, required: true });
     for path in read {
-        builder.add(path, What::Bind { from: path.clone(), writable: false, required: true });
+        builder.add(path, What::Bind { from: from(path), writable: false, required: true });
     }
     Plan {
         root: Root::Assembled,
@@ -263,6 +186,7 @@ pub fn errand(dir: &Path, read: &[PathBuf], network: bool, look: Look<'_>) -> Pl
         own_network: !network,
         proxy: false,
         private_bytes: 64 << 20,
+        own_in_reach: None,
         kind: Guest::Errand,
     }
 }
@@ -352,10 +276,13 @@ impl Builder<'_> {
         }
     }
 
+    /// A home that is a part of the system or of the kernel stays what it is.
     fn private(&mut self, home: Option<&Path>) {
         self.add("/tmp", What::Private);
         self.add("/var/tmp", What::Private);
-        if let Some(home) = home.filter(|home| *home != Path::new("/")) {
+        let is_private =
+            |home: &&Path| is_plain(home) && !is_kernel(home) && !is_system(home) && *home != Path::new("/");
+        if let Some(home) = home.filter(is_private) {
             self.add(home, What::Private);
         }
     }
@@ -363,16 +290,39 @@ impl Builder<'_> {
     /// Writable, unless that would give away what the profile keeps: a directory that holds the home
     /// directory, or the system itself.
     fn workspace(&mut self, setting: &Setting) -> Result<(), PlanError> {
-        let workspace = &setting.workspace;
+        let Setting { workspace, working_dir, .. } = setting;
         if let Some(own) = setting.hidden.iter().find(|own| workspace.starts_with(own)) {
             return Err(PlanError::Own { field: "working_dir", path: own.display().to_string() });
         }
         if is_shared(workspace, setting) {
             return Ok(());
         }
-        let from = workspace.clone();
-        self.add(workspace, What::Bind { from, writable: true, required: true });
+        self.bind(workspace, workspace, true, setting);
+        if working_dir != workspace && is_plain(working_dir) {
+            self.add(working_dir, What::Alias { to: workspace.clone() });
+        }
         Ok(())
+    }
+
+    /// A part of the machine that the session is given.
+    fn bind(&mut self, at: &Path, from: &Path, writable: bool, setting: &Setting) {
+        self.add(at, What::Bind { from: from.to_owned(), writable, required: true });
+        if writable {
+            self.pin_ways_to_own(at, from, setting);
+        }
+    }
+
+    /// Directories on the way to the daemon's own become mounts: what is one cannot be renamed inside, so nothing
+    /// else can be put in its place.
+    fn pin_ways_to_own(&mut self, at: &Path, from: &Path, setting: &Setting) {
+        for own in setting.hidden.iter().filter(|own| own.starts_with(from)) {
+            let mut ways: Vec<&Path> = own.ancestors().skip(1).take_while(|way| *way != from).collect();
+            ways.reverse();
+            for way in ways.into_iter().filter(|way| (self.look)(way) == Some(Kind::Dir)) {
+                let place = at.join(way.strip_prefix(from).unwrap_or(way));
+                self.add(place, What::Bind { from: way.to_owned(), writable: true, required: true });
+            }
+        }
     }
 
     fn named(
@@ -383,14 +333,41 @@ impl Builder<'_> {
         setting: &Setting,
     ) -> Result<(), PlanError> {
         for path in paths {
-            let at = absolute(field, path)?;
-            if setting.hidden.iter().any(|own| at.starts_with(own)) {
-                return Err(PlanError::Own { field, path: path.clone() });
+            let at = self.nameable(field, path, setting)?;
+            let is_own = |path: &Path| setting.hidden.iter().any(|own| path.starts_with(own));
+            let from = match resolved(&at, self.look) {
+                _ if is_own(&at) => return Err(PlanError::Own { field, path: path.clone() }),
+                Some(from) if is_own(&from) => return Err(PlanError::Own { field, path: path.clone() }),
+                Some(from) => from,
+                None => return Err(PlanError::NotThere { field, path: path.clone() }),
+            };
+            if at.starts_with(&setting.workspace) && !from.starts_with(&setting.workspace) {
+                let to = from.display().to_string();
+                return Err(PlanError::LeadsOut { field, path: path.clone(), to });
             }
-            if (self.look)(&at).is_none() {
-                return Err(PlanError::NotThere { field, path: path.clone() });
+            check_kernel(field, path, &from)?;
+            self.bind(&from, &from, writable, setting);
+            if at != from {
+                self.add(at, What::Alias { to: from });
             }
-            self.add(&at, What::Bind { from: at.clone(), writable, required: true });
+        }
+        Ok(())
+    }
+
+    /// An absolute path that can be spoken of, with the workspace by its own name.
+    fn nameable(&self, field: &'static str, path: &str, setting: &Setting) -> Result<PathBuf, PlanError> {
+        let at = absolute(field, path)?;
+        check_kernel(field, path, &at)?;
+        Ok(match at.strip_prefix(&setting.working_dir) {
+            Ok(below) if !setting.working_dir.as_os_str().is_empty() => setting.workspace.join(below),
+            _ => at,
+        })
+    }
+
+    fn hide(&mut self, paths: &[String], setting: &Setting) -> Result<(), PlanError> {
+        for path in paths {
+            let at = self.nameable("hide", path, setting)?;
+            self.add(resolved(&at, self.look).unwrap_or(at), What::Hidden);
         }
         Ok(())
     }
@@ -398,33 +375,58 @@ impl Builder<'_> {
     fn root(&mut self, isolation: &Isolation, setting: &Setting) -> Result<Root, PlanError> {
         let Some(root) = &isolation.root else { return Ok(Root::Assembled) };
         let at = absolute("root", root)?;
+        check_kernel("root", root, &at)?;
+        let not_there = || PlanError::NotThere { field: "root", path: root.clone() };
+        let at = resolved(&at, self.look).ok_or_else(not_there)?;
         if setting.hidden.iter().any(|own| at.starts_with(own)) {
             return Err(PlanError::Own { field: "root", path: root.clone() });
         }
         match (self.look)(&at) {
-            Some(Kind::Dir) if isolation.write.contains(root) => Ok(Root::Writable(at)),
-            Some(Kind::Dir) => Ok(Root::Overlay(at)),
-            Some(Kind::File | Kind::Link(_)) | None => {
-                Err(PlanError::NotThere { field: "root", path: root.clone() })
+            Some(Kind::Dir) if isolation.write.contains(root) => {
+                self.pin_ways_to_own(Path::new("/"), &at, setting);
+                Ok(Root::Writable(at))
             }
+            Some(Kind::Dir) => Ok(Root::Overlay(at)),
+            Some(Kind::File | Kind::Link(_)) | None => Err(not_there()),
         }
     }
 
-    /// The daemon's own directories, and the way to the shell.
-    fn own(&mut self, setting: &Setting) {
-        for own in &setting.hidden {
-            if self.is_visible(own) || self.mounts.iter().any(|mount| mount.at == *own) {
-                self.add(own, What::Hidden);
+    fn own_in_reach(&self, setting: &Setting) -> Option<PathBuf> {
+        let holds = |mount: &Mount, own: &Path| matches!(&mount.what, What::Bind { from, writable: true, .. } if own.starts_with(from));
+        setting.hidden.iter().find(|own| self.mounts.iter().any(|mount| holds(mount, own))).cloned()
+    }
+
+    /// The daemon's own directories, wherever they would be visible, and the way to the shell.
+    fn own(&mut self, setting: &Setting, root: &Root) {
+        let mut shown: Vec<(PathBuf, PathBuf)> = Vec::new();
+        for mount in &self.mounts {
+            if let What::Bind { from, .. } = &mount.what {
+                shown.push((mount.at.clone(), from.clone()));
             }
+        }
+        if let Root::Overlay(from) | Root::Writable(from) = root {
+            shown.push((PathBuf::from("/"), from.clone()));
+        }
+        let mut places: Vec<PathBuf> = Vec::new();
+        for own in &setting.hidden {
+            let at =
+                |(at, from): &(PathBuf, PathBuf)| own.strip_prefix(from).ok().map(|below| at.join(below));
+            places.extend(shown.iter().filter_map(at));
+        }
+        places.sort();
+        places.dedup();
+        for place in places {
+            self.add(place, What::Hidden);
         }
         if let Some(io_dir) = &setting.io_dir {
             self.add(IO_PATH, What::Bind { from: io_dir.clone(), writable: false, required: true });
         }
     }
 
-    /// Parents first; at one place, what was added last is on top.
+    /// Parents first; at one place, what was added last is on top. Other names come when everything has its own.
     fn sorted(mut self) -> Vec<Mount> {
-        self.mounts.sort_by_key(|mount| mount.at.components().count());
+        let is_alias = |mount: &Mount| matches!(mount.what, What::Alias { .. });
+        self.mounts.sort_by_key(|mount| (is_alias(mount), mount.at.components().count()));
         self.mounts
     }
 }
@@ -432,17 +434,5 @@ impl Builder<'_> {
 /// Whether a directory is more than one session's own: it would give away the home directory or the system.
 fn is_shared(dir: &Path, setting: &Setting) -> bool {
     let holds_home = setting.home.as_ref().is_some_and(|home| home.starts_with(dir));
-    let is_system =
-        dir.components().count() <= 2 && PROGRAMS.iter().chain(SYSTEM).any(|system| Path::new(system) == dir);
-    let is_kernel = ["/proc", "/sys", "/dev", "/run"].iter().any(|kernel| dir.starts_with(kernel));
-    holds_home || is_system || is_kernel || dir == Path::new("/") || dir == Path::new("/tmp")
-}
-
-fn absolute(field: &'static str, path: &str) -> Result<PathBuf, PlanError> {
-    let given = Path::new(path);
-    let is_plain = given.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
-    if !given.is_absolute() || !is_plain {
-        return Err(PlanError::Relative { field, path: path.to_owned() });
-    }
-    Ok(given.components().collect())
+    holds_home || is_system(dir) || is_kernel(dir) || is_common(dir)
 }

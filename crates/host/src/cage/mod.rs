@@ -4,6 +4,8 @@
 //! `/proc/<pid>/fd`, in a cage that of a process inside which holds the descriptor for as long as the
 //! [`Visible`] lives.
 
+mod limits;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
@@ -15,21 +17,22 @@ use std::rc::Rc;
 
 use rustix::termios::Winsize;
 use trl_confine::hosts::Hosts;
-use trl_confine::linux::cgroups::{Groups, Hits, Wanted};
+use trl_confine::linux::cgroups::{Groups, Hits};
+use trl_confine::linux::files::abi as landlock_abi;
 use trl_confine::linux::init::{Ending, Program, StreamFrom};
 use trl_confine::linux::jail::{Jail, Shown, Spawned, Strength};
-use trl_confine::linux::{Extras, Part, ProcessLimit, ProcessLimits, Step, look};
+use trl_confine::linux::{Extras, Part, ProcessLimits, Step, look};
 use trl_confine::plan::{self, PROXY_PORT, Plan, PlanError, Setting};
-use trl_confine::report::{self, Layers};
-use trl_protocol::exec::HitLimit;
+use trl_confine::report::{self, Layers, WhyNot};
 use trl_protocol::fault::{Code, Fault};
-use trl_protocol::isolation::{Enforced, Isolation, IsolationReport, Missing, Net};
+use trl_protocol::isolation::{Isolation, IsolationReport, Net};
 use trl_protocol::session::{Confinement, SessionLimits, Usage};
 use trl_protocol::wire::SessionSpec;
 
 use crate::driver::Exit;
 use crate::shell::path_of;
 use crate::{files, usage};
+use limits::HeldBy;
 
 /// Variables that name sockets, displays and directories of the outside.
 const OUTSIDE_ONLY: &[&str] = &[
@@ -80,6 +83,8 @@ enum Place {
         plan: Box<Plan>,
         strength: Strength,
         jail: Option<Jail>,
+        /// Where a program starts whose own directory is not there.
+        workspace: PathBuf,
     },
 }
 
@@ -113,46 +118,57 @@ impl Cage {
             // Somebody has removed them while this host stood by.
             groups = Groups::make();
         }
-        let (limits, limit_report) = bound(spec, &mut groups)?;
+        groups.bound(limits::wanted(spec));
+        let held_by = if isolation.is_none() { HeldBy::Nothing } else { HeldBy::Namespaces };
+        let bounds = limits::bounds(spec, &groups, held_by)?;
         let mut cage = Cage {
             place: Place::Open,
             groups,
-            limits,
+            limits: bounds.each,
             report: None,
             listener: Listener::default(),
             concealed: Rc::default(),
         };
         let mut report = outside;
+        let mut of_limits = bounds.report;
         if !isolation.is_none() {
-            let plan = plan::session(&isolation, &setting(spec), &look).map_err(not_planned)?;
-            let (strength, layers, mut jail) = cage.build(&isolation, &plan)?;
+            let setting = setting(spec);
+            let plan = plan::session(&isolation, &setting, &look).map_err(not_planned)?;
+            let (layers, mut jail) = match cage.jail(&plan, Strength::Namespaces) {
+                Ok(jail) => (Ok(()), jail),
+                Err(why) => {
+                    let less = limits::bounds(spec, &cage.groups, HeldBy::Landlock)?;
+                    (cage.limits, of_limits) = (less.each, less.report);
+                    let jail = cage.accept_less(&isolation, &plan, &why)?;
+                    (Err(WhyNot { why: why.to_string(), remedy: why.remedy().to_owned() }), jail)
+                }
+            };
+            let strength = if layers.is_ok() { Strength::Namespaces } else { Strength::InPlace };
+            let layers = Layers { landlock: landlock_abi(), namespaces: layers };
             cage.listener.take_from(&mut jail);
             report = Some(report::of(&isolation, &layers, plan.private_bytes));
-            cage.place = Place::Closed { plan: Box::new(plan), strength, jail: Some(jail) };
+            let (plan, workspace) = (Box::new(plan), setting.workspace);
+            cage.place = Place::Closed { plan, strength, jail: Some(jail), workspace };
         }
-        if report.is_some() || limit_report != IsolationReport::default() {
+        if report.is_some() || of_limits != IsolationReport::default() {
             let mut report = report.unwrap_or_default();
-            report.enforced.extend(limit_report.enforced);
-            report.missing.extend(limit_report.missing);
+            report.enforced.extend(of_limits.enforced);
+            report.missing.extend(of_limits.missing);
             cage.report = Some(report);
         }
         Ok(cage)
     }
 
-    fn build(&self, isolation: &Isolation, plan: &Plan) -> Result<(Strength, Layers, Jail), Fault> {
-        let why = match self.jail(plan, Strength::Namespaces) {
-            Ok(jail) => return Ok((Strength::Namespaces, Layers::Namespaces, jail)),
-            Err(step) => step,
-        };
-        let in_place = match why.part {
-            Part::Namespaces | Part::Mounts | Part::Network if isolation.best_effort => {
+    /// What can be had without namespaces, if that is accepted. Another root cannot.
+    fn accept_less(&self, isolation: &Isolation, plan: &Plan, why: &Step) -> Result<Jail, Fault> {
+        let is_accepted = isolation.best_effort && isolation.root.is_none();
+        let less = match why.part {
+            Part::Namespaces | Part::Mounts | Part::Network if is_accepted => {
                 self.jail(plan, Strength::InPlace)
             }
             _ => Err(why.clone()),
         };
-        let jail = in_place.map_err(|step| unavailable(isolation, &step))?;
-        let layers = Layers::InPlace { why: why.to_string(), remedy: why.remedy().to_owned() };
-        Ok((Strength::InPlace, layers, jail))
+        less.map_err(|step| unavailable(isolation, &step))
     }
 
     fn jail(&self, plan: &Plan, strength: Strength) -> Result<Jail, Step> {
@@ -174,10 +190,10 @@ impl Cage {
     }
 
     /// What `session.info` tells of it.
-    pub(crate) fn described(&self, limits: &SessionLimits) -> Confinement {
+    pub(crate) fn described(&self, session: &SessionLimits) -> Confinement {
         Confinement {
             isolation: self.report.clone().map(Box::new),
-            limits: has_limits(limits).then(|| Box::new(limits.clone())),
+            limits: limits::has_any(session).then(|| Box::new(session.clone())),
             usage: None,
         }
     }
@@ -190,28 +206,6 @@ impl Cage {
     /// How often the session has run into the limits of its groups.
     pub(crate) fn hits(&self) -> Hits {
         if self.groups.is_bounded() { self.groups.hits() } else { Hits::default() }
-    }
-
-    /// Which limit a command that began then, and ended so, has run into.
-    pub(crate) fn hit_since(
-        &self,
-        before: Hits,
-        limits: &SessionLimits,
-        exit_code: Option<i32>,
-    ) -> Option<HitLimit> {
-        let now = self.hits();
-        let died_of = |signal: i32| exit_code == Some(128 + signal);
-        if now.memory > before.memory {
-            Some(HitLimit::Memory)
-        } else if now.pids > before.pids {
-            Some(HitLimit::Pids)
-        } else if limits.file_size.is_some() && died_of(libc::SIGXFSZ) {
-            Some(HitLimit::FileSize)
-        } else if limits.cpu_time_s.is_some() && died_of(libc::SIGXCPU) {
-            Some(HitLimit::CpuTimeS)
-        } else {
-            None
-        }
     }
 
     /// The variables of the session's programs. Inside, names of sockets outside mislead, and the
@@ -309,7 +303,13 @@ impl Cage {
         size: Winsize,
         given: &[BorrowedFd<'_>],
     ) -> io::Result<Spawned> {
-        self.living()?.spawn(&program(command, arg0), streams, (size.ws_row, size.ws_col), given)
+        let mut program = program(command, arg0);
+        if let Place::Closed { workspace, .. } = &self.place {
+            program
+                .directories
+                .insert(1.min(program.directories.len()), workspace.as_os_str().as_bytes().to_vec());
+        }
+        self.living()?.spawn(&program, streams, (size.ws_row, size.ws_col), given)
     }
 
     /// Has a request about files done inside, with no more rights than the session has.
@@ -323,7 +323,7 @@ impl Cage {
         match &mut self.place {
             Place::Open => Err(io::ErrorKind::Unsupported.into()),
             Place::Closed { jail: Some(jail), .. } => Ok(jail),
-            Place::Closed { plan, strength, jail } => {
+            Place::Closed { plan, strength, jail, .. } => {
                 let mut fresh = Jail::enter(plan, *strength, extras)
                     .map_err(|step| io::Error::other(step.to_string()))?;
                 self.listener.take_from(&mut fresh);
@@ -413,6 +413,7 @@ fn setting(spec: &SessionSpec) -> Setting {
     let real = |path: &str| std::fs::canonicalize(path).unwrap_or_else(|_| PathBuf::from(path));
     Setting {
         workspace: real(&spec.working_dir),
+        working_dir: Path::new(&spec.working_dir).components().collect(),
         home: spec.env.get("HOME").map(|home| real(home)),
         hidden: spec.hidden_dirs.iter().map(|dir| real(dir)).collect(),
         io_dir: None,
@@ -426,6 +427,10 @@ fn not_planned(error: PlanError) -> Fault {
 }
 
 fn unavailable(isolation: &Isolation, step: &Step) -> Fault {
+    if step.part == Part::Given {
+        let message = format!("param `isolation`: {step}; a session needs {}", step.remedy());
+        return Fault::invalid(message).with_details(serde_json::json!({ "field": "isolation" }));
+    }
     let hint = if isolation.best_effort {
         ""
     } else {
@@ -439,85 +444,4 @@ fn unavailable(isolation: &Isolation, step: &Step) -> Fault {
     let details =
         serde_json::json!({"missing": format!("{:?}", step.part).to_lowercase(), "remedy": step.remedy()});
     Fault::new(Code::IsolationUnavailable, message).with_details(details)
-}
-
-/// Groups and limits for what was asked for; what cannot be enforced is a fault unless less is accepted.
-fn bound(spec: &SessionSpec, groups: &mut Groups) -> Result<(ProcessLimits, IsolationReport), Fault> {
-    let limits = &spec.limits;
-    let wanted = match spec.outside {
-        Some(_) => Wanted::default(),
-        None => Wanted { memory: limits.memory.map(|size| size.0), pids: limits.pids, cpu: limits.cpu },
-    };
-    groups.bound(wanted);
-    let isolated = spec.isolation.as_ref().filter(|isolation| !isolation.is_none());
-    let best_effort = spec.isolation.as_ref().is_some_and(|isolation| isolation.best_effort);
-    let mut report = IsolationReport::default();
-    let mut each: Vec<(ProcessLimit, u64)> = Vec::new();
-    let mut enforced = |what: &str, by: &str| {
-        report.enforced.push(Enforced { what: format!("limit {what}"), by: by.to_owned() });
-    };
-    for (what, by) in &groups.enforced {
-        enforced(what, by);
-    }
-    let simple = [
-        ("open_files", ProcessLimit::OpenFiles, limits.open_files),
-        ("file_size", ProcessLimit::FileSize, limits.file_size.map(|size| size.0)),
-        ("cpu_time_s", ProcessLimit::CpuSeconds, limits.cpu_time_s.map(|seconds| seconds.ceil() as u64)),
-    ];
-    for (what, limit, most) in simple {
-        if let Some(most) = most {
-            each.push((limit, most));
-            enforced(what, "resource limit of each process");
-        }
-    }
-    let mut missing: Vec<Missing> = Vec::new();
-    for (what, why) in &groups.missing {
-        match (*what, wanted.memory, wanted.pids) {
-            ("memory", Some(bytes), _) => {
-                each.push((ProcessLimit::Data, bytes));
-                enforced("memory", "resource limit of each process only");
-            }
-            // Counted in the session's own user namespace; the kernel exempts root.
-            ("pids", _, Some(most)) if isolated.is_some() && !rustix::process::geteuid().is_root() => {
-                each.push((ProcessLimit::Processes, most + 2));
-                enforced("pids", "resource limit of the session's user namespace");
-            }
-            _ => missing.push(Missing {
-                what: format!("limit {what}"),
-                why: why.clone(),
-                remedy: Step::limits_remedy().to_owned(),
-            }),
-        }
-    }
-    if limits.disk.is_some() {
-        match isolated {
-            Some(_) => enforced("disk", "size of the private tmpfs"),
-            None => missing.push(Missing {
-                what: "limit disk".to_owned(),
-                why: "only the private directories of an isolated session have a bounded size".to_owned(),
-                remedy: "isolation `workspace` or `strict`".to_owned(),
-            }),
-        }
-    }
-    if let (Some(first), false) = (missing.first(), best_effort) {
-        let message = format!(
-            "param `limits`: {} cannot be enforced on this machine: {}. What helps: {}; isolation `{{best_effort:true}}` accepts less",
-            first.what, first.why, first.remedy
-        );
-        return Err(Fault::new(Code::IsolationUnavailable, message));
-    }
-    report.missing = missing;
-    Ok((ProcessLimits { limits: each }, report))
-}
-
-/// Whether a session has limits that need more than the journal.
-fn has_limits(limits: &SessionLimits) -> bool {
-    let SessionLimits { memory, pids, cpu, open_files, file_size, cpu_time_s, disk, .. } = limits;
-    memory.is_some()
-        || pids.is_some()
-        || cpu.is_some()
-        || open_files.is_some()
-        || file_size.is_some()
-        || cpu_time_s.is_some()
-        || disk.is_some()
 }
