@@ -17,6 +17,7 @@ mod driver;
 pub mod far;
 mod files;
 mod host;
+mod inside;
 mod keeper;
 mod resolve;
 mod revival;

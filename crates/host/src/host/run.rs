@@ -15,6 +15,7 @@ use super::Host;
 use crate::activity::timestamp;
 use crate::commands::{Exec, Input, Phase, Requester};
 use crate::driver::STARTUP_TIMEOUT;
+use crate::inside;
 use crate::shell::{MemFile, text};
 use crate::terminal::Tty;
 
@@ -95,9 +96,28 @@ impl Host {
             if !dir.is_empty() && !dir.starts_with('/') {
                 *dir = format!("{}/{dir}", self.state.cwd().trim_end_matches('/'));
             }
-            check_dir(dir)?;
+            self.check_dir(dir)?;
         }
         Ok(())
+    }
+
+    /// The directory is looked for where the command will run.
+    fn check_dir(&self, dir: &str) -> Result<(), Fault> {
+        let shell = self.shell.as_ref().map(|shell| shell.pid);
+        let is_dir = match self.cage.is_closed() {
+            true => inside::is_dir(shell, &text::os(dir)),
+            false => std::fs::metadata(text::os(dir)).map(|meta| meta.is_dir()),
+        };
+        let problem = match is_dir {
+            Ok(true) => return Ok(()),
+            Ok(false) => "is not a directory".to_owned(),
+            Err(error) => format!("cannot be used: {error}"),
+        };
+        let fault = Fault::invalid(format!(
+            "param `working_dir`: {:?} {problem}; the command did not run",
+            text::shown(dir)
+        ));
+        Err(fault.with_details(serde_json::json!({ "field": "working_dir" })))
     }
 
     fn check_queue(&self, run: &RunSpec) -> Result<(), Fault> {
@@ -182,19 +202,6 @@ impl Host {
 /// The answer to a command that was taken in.
 pub(super) fn started(req: u64, exec: &Exec) -> FromHost {
     FromHost::Started { req, exec: exec.number, queued: exec.is_queued(), pid: exec.background_pid() }
-}
-
-fn check_dir(dir: &str) -> Result<(), Fault> {
-    let problem = match std::fs::metadata(text::os(dir)) {
-        Ok(meta) if meta.is_dir() => return Ok(()),
-        Ok(_) => "is not a directory".to_owned(),
-        Err(error) => format!("cannot be used: {error}"),
-    };
-    let fault = Fault::invalid(format!(
-        "param `working_dir`: {:?} {problem}; the command did not run",
-        text::shown(dir)
-    ));
-    Err(fault.with_details(serde_json::json!({ "field": "working_dir" })))
 }
 
 fn open_input(stdin: &Stdin) -> io::Result<Input> {
