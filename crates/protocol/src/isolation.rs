@@ -150,6 +150,13 @@ pub struct IsolationReport {
     pub missing: Vec<Missing>,
 }
 
+impl IsolationReport {
+    /// Whether the session's network is not the machine's.
+    pub fn has_own_network(&self) -> bool {
+        self.enforced.iter().any(|one| one.what == "network" && one.by.starts_with("network namespace"))
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Enforced {
     pub what: String,

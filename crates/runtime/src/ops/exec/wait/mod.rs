@@ -1,6 +1,7 @@
 //! `exec.wait`: the end of a command, something in its output, or a port that it opens.
 
 mod log;
+mod own_network;
 mod port;
 
 use std::sync::Arc;

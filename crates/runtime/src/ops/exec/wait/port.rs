@@ -1,7 +1,8 @@
 //! A port that takes connections, or answers a request. The kernel tells nobody when a port
 //! is opened, so it is tried, at first often, then less so; the command's end is an event.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -9,7 +10,7 @@ use tokio::net::{TcpStream, lookup_host};
 use trl_protocol::Fault;
 use trl_protocol::exec::{Matched, PortUntil};
 
-use super::{Came, end};
+use super::{Came, bad, end, own_network};
 use crate::session::Session;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -53,6 +54,35 @@ impl Probe {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
+        }
+    }
+
+    /// In a network of the session's own. Nobody outside can ask a server there, or reach another one.
+    async fn opens_inside(&self, session: &Arc<Session>) -> Result<Matched, Fault> {
+        if self.http_path.is_some() {
+            return Err(bad(
+                "until.port.http_path",
+                "the session has a network of its own; wait for the port alone",
+            ));
+        }
+        let is_own =
+            |host: &String| host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+        if self.host.as_ref().is_some_and(|host| !is_own(host)) {
+            return Err(bad(
+                "until.port.host",
+                "the session has a network of its own, with loopback addresses only",
+            ));
+        }
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let shell = session.info().await?.pid;
+            let found = shell.map(|pid| own_network::listeners(pid, self.port)).unwrap_or_default();
+            if let Some(address) = found.first() {
+                let host = self.host.clone().unwrap_or_else(|| address.to_string());
+                return Ok(Matched::Port { port: self.port, host, http_status: None });
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -111,10 +141,19 @@ async fn drained(stream: &mut TcpStream) {
     }
 }
 
-pub(super) async fn wait(session: &Session, exec: u64, probe: Probe) -> Result<Came, Fault> {
+pub(super) async fn wait(session: &Arc<Session>, exec: u64, probe: Probe) -> Result<Came, Fault> {
+    let isolation = session.last_info().confinement.isolation;
+    let is_own =
+        session.backend.name() == "local" && isolation.is_some_and(|report| report.has_own_network());
+    let opens = async {
+        match is_own {
+            true => probe.opens_inside(session).await,
+            false => Ok(probe.opens().await),
+        }
+    };
     tokio::select! {
         biased;
         over = end(session, exec) => over.map(|()| Came::Over),
-        matched = probe.opens() => Ok(Came::Matched(matched)),
+        matched = opens => matched.map(Came::Matched),
     }
 }
