@@ -1842,7 +1842,8 @@ export interface SessionCreateParams {
   readonly isolation?: WordOrObject | null;
   /**
    * Keep the state of the shell under this name for a week after its last use, also when the session
-   * is over. On this machine only, and without isolation.
+   * is over. On this machine only. What an isolated session keeps is for sessions with the same
+   * isolation and directory.
    */
   readonly keep_state?: string | null;
   readonly limits?: SessionLimits | null;

@@ -43,13 +43,17 @@ impl Past {
             return Past::left_in(dir, caps);
         }
         let mut past = Past::none(spec, Journal::open(dir, caps)?)?;
-        if let Some((snapshot, cwd)) = kept_state(spec) {
-            past.note = Some(format!(
-                "this shell continues with the directory, variables, functions and options of an earlier session{}",
-                without(Some(&snapshot))
-            ));
-            past.cwd = cwd;
-            past.snapshot = Some(snapshot);
+        match kept_state(spec) {
+            Some(Kept::State(snapshot, cwd)) => {
+                past.note = Some(format!(
+                    "this shell continues with the directory, variables, functions and options of an earlier session{}",
+                    without(Some(&snapshot))
+                ));
+                past.cwd = cwd;
+                past.snapshot = Some(*snapshot);
+            }
+            Some(Kept::NotForThis) => past.note = Some(NOT_CONTINUED.to_owned()),
+            None => {}
         }
         Ok(past)
     }
@@ -91,10 +95,32 @@ impl Past {
     }
 }
 
-/// What an earlier session of the same name has left: its state and directory. Only the same kind of shell can read it.
-fn kept_state(spec: &SessionSpec) -> Option<(Snapshot, String)> {
+const NOT_CONTINUED: &str = "the state that an earlier session has left was not restored: that session was isolated \
+    in another way or in another directory, and its functions and variables would act with the rights of this one";
+
+/// What an earlier session of the same name has left.
+enum Kept {
+    /// With its directory.
+    State(Box<Snapshot>, String),
+    NotForThis,
+}
+
+/// What an isolated session has left is not to act where that session could not.
+fn may_continue(earlier: &SessionSpec, now: &SessionSpec) -> bool {
+    let isolation = |spec: &SessionSpec| spec.isolation.clone().filter(|isolation| !isolation.is_none());
+    match isolation(earlier) {
+        None => true,
+        earlier_isolation => earlier_isolation == isolation(now) && earlier.working_dir == now.working_dir,
+    }
+}
+
+/// The state of an earlier session and its directory. Only the same kind of shell can read it.
+fn kept_state(spec: &SessionSpec) -> Option<Kept> {
     let kept = Path::new(spec.restore_state.as_ref()?);
     let file: SessionFile<SavedState> = SessionFile::read_from(kept).ok()?;
+    if !may_continue(&file.spec, spec) {
+        return Some(Kept::NotForThis);
+    }
     let mut snapshot = file.state.snapshot.filter(|_| file.spec.dialect == spec.dialect)?;
     let inherited = |name: &String, declared: &String| {
         // Which session this is, and what the earlier one was given and did not change: the new environment has that.
@@ -116,7 +142,7 @@ fn kept_state(spec: &SessionSpec) -> Option<(Snapshot, String)> {
         snapshot.variables.remove(name);
         snapshot.exported.remove(name);
     }
-    Some((snapshot, file.info.working_dir))
+    Some(Kept::State(Box::new(snapshot), file.info.working_dir))
 }
 
 /// What a restored state lacks, as part of a note.

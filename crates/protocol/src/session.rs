@@ -46,7 +46,7 @@ pub struct CreateParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
     /// Keep the state of the shell under this name for a week after its last use, also when the session is over. On
-    /// this machine only, and without isolation.
+    /// this machine only. What an isolated session keeps is for sessions with the same isolation and directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_state: Option<String>,
     /// Begin with the state that is kept under this name, if there is one of the same shell.

@@ -124,9 +124,8 @@ impl Plan {
                     .with_details(serde_json::json!({ "field": "isolation.net.allow" }))
             })?;
         }
-        // The file is on this machine, and a cage would hide it.
-        let has_file = isolation.as_ref().is_none_or(Isolation::is_none) && is_here;
-        let kept = |field: &str, name: &Option<String>| match name.as_deref().filter(|_| has_file) {
+        // The file is on this machine.
+        let kept = |field: &str, name: &Option<String>| match name.as_deref().filter(|_| is_here) {
             Some(name) => kept_state::file(&config.state_dir, field, name).map(Some),
             None => Ok(None),
         };
@@ -253,7 +252,8 @@ impl Plan {
 fn hidden_dirs(config: &Config) -> Vec<String> {
     let dirs =
         [Some(&config.runtime_dir), Some(&config.state_dir), Some(&config.mail_dir), config.socket.as_ref()];
-    dirs.into_iter().flatten().filter_map(|dir| dir.to_str()).map(str::to_owned).collect()
+    let dirs = dirs.into_iter().flatten().chain(&config.private_paths);
+    dirs.filter_map(|dir| dir.to_str()).map(str::to_owned).collect()
 }
 
 /// A limit of nothing would end the session as it begins.
