@@ -50,6 +50,12 @@
 #ifndef SYS_fchmodat2
 #define SYS_fchmodat2 452
 #endif
+#ifndef SYS_openat2
+#define SYS_openat2 437
+#endif
+#define SETXATTRAT 463
+#define OPEN_TREE_ATTR 467
+#define FILE_SETATTR 469
 
 static char **arguments;
 static const char *self;
@@ -138,6 +144,14 @@ static int fchmodat2_outside(void) { return !syscall(SYS_fchmodat2, AT_FDCWD, ou
 static int chown_outside(void) { return !chown(out("secret"), getuid(), getgid()); }
 static int utime_outside(void) { return !utimes(out("secret"), NULL); }
 static int setxattr_outside(void) { return !setxattr(out("secret"), "user.trl", "x", 1, 0); }
+static int setxattrat_outside(void) {
+    struct { unsigned long long value; unsigned size, flags; } value = {(unsigned long long)(size_t)"x", 1, 0};
+    return !syscall(SETXATTRAT, AT_FDCWD, out("secret"), 0, "user.trl", &value, sizeof value);
+}
+static int file_setattr_outside(void) {
+    unsigned long long attributes[4] = {0};
+    return !syscall(FILE_SETATTR, AT_FDCWD, out("secret"), attributes, 24, 0);
+}
 static int truncate_outside(void) { return !truncate(out("to-truncate"), 0); }
 static int write_usr(void) {
     int fd = open("/usr/trl-escape-test", O_WRONLY | O_CREAT, 0600);
@@ -298,6 +312,13 @@ static int scheduler_real_time(void) {
 
 static key_t key_given(void) { return atoi(given("key")); }
 static int sysv_shared_memory(void) { return shmget(key_given(), 0, 0) >= 0; }
+static int sysv_numbers(void) {
+    // Without asking for a key: by the number that the kernel counts with.
+    struct shmid_ds found;
+    for (int i = 0; i < 256; i++)
+        if (shmctl(i, SHM_STAT, &found) >= 0 && found.shm_perm.__key == key_given()) return 1;
+    return 0;
+}
 static int sysv_semaphores(void) { return semget(key_given(), 0, 0) >= 0; }
 static int sysv_messages(void) { return msgget(key_given(), 0) >= 0; }
 static int posix_shared_memory(void) { return reads(in("/dev/shm", given("shm")), SECRET); }
@@ -325,6 +346,19 @@ static int abstract_socket(void) { return unix_connect(given("abstract"), 1, SOC
 static int path_socket(void) { return unix_connect(out("socket"), 0, SOCK_STREAM); }
 static int tmp_socket(void) { return unix_connect(given("tmp_socket"), 0, SOCK_STREAM); }
 static int run_socket(void) { return unix_connect(given("run_socket"), 0, SOCK_STREAM); }
+static int dbus_socket(void) {
+    return unix_connect("/run/dbus/system_bus_socket", 0, SOCK_STREAM) ||
+           unix_connect("/var/run/dbus/system_bus_socket", 0, SOCK_STREAM);
+}
+static int docker_socket(void) {
+    return unix_connect("/run/docker.sock", 0, SOCK_STREAM) || unix_connect("/var/run/docker.sock", 0, SOCK_STREAM) ||
+           unix_connect("/run/containerd/containerd.sock", 0, SOCK_STREAM) ||
+           unix_connect("/run/podman/podman.sock", 0, SOCK_STREAM);
+}
+static int ssh_agent_socket(void) {
+    const char *path = getenv("SSH_AUTH_SOCK");
+    return unix_connect(path ? path : given("tmp_socket"), 0, SOCK_STREAM);
+}
 static int daemon_socket(void) { return unix_connect(given("socket"), 0, SOCK_STREAM); }
 static int any_socket_of_hosts(void) {
     DIR *dir = opendir(given("runtime"));
@@ -486,6 +520,11 @@ static int do_chroot(void) {
 static int chroot_out(void) { return in_child(do_chroot); }
 static int new_mount_interface(void) { return syscall(SYS_fsopen, "tmpfs", 0) >= 0; }
 static int open_tree_clone(void) { return syscall(SYS_open_tree, AT_FDCWD, "/", 1 /* clone */) >= 0; }
+static int open_tree_attr(void) {
+    unsigned long long attributes[4] = {0};
+    int fd = syscall(OPEN_TREE_ATTR, AT_FDCWD, "/", 1 /* clone */, attributes, sizeof attributes);
+    return fd >= 0;
+}
 static int handles(void) {
     struct {
         struct file_handle head;
@@ -608,6 +647,58 @@ static int setuid_program(void) {
     if (fd < 0) fd = open("suid", O_RDONLY);
     return fd >= 0 && getuid() != 0 && run_self(fd, "is_root");
 }
+// A program that others could run with this user's rights, left in the workspace.
+static int has_set_id(const char *name) {
+    struct stat meta;
+    int found = !stat(name, &meta) && (meta.st_mode & (S_ISUID | S_ISGID));
+    unlink(name);
+    return found;
+}
+static const char *plain_file(const char *name) {
+    unlink(name);
+    close(open(name, O_CREAT | O_WRONLY, 0755));
+    return name;
+}
+static int leave_setuid_chmod(void) {
+    chmod(plain_file("suid-1"), 04755);
+    return has_set_id("suid-1");
+}
+static int leave_setuid_fchmod(void) {
+    int fd = open(plain_file("suid-2"), O_WRONLY);
+    fchmod(fd, 04755);
+    close(fd);
+    return has_set_id("suid-2");
+}
+static int leave_setgid_fchmodat(void) {
+    fchmodat(AT_FDCWD, plain_file("suid-3"), 02755, 0);
+    return has_set_id("suid-3");
+}
+static int leave_setuid_fchmodat2(void) {
+    syscall(SYS_fchmodat2, AT_FDCWD, plain_file("suid-4"), 04755, 0);
+    return has_set_id("suid-4");
+}
+static int leave_setuid_open(void) {
+    close(syscall(SYS_openat, AT_FDCWD, "suid-5", O_CREAT | O_WRONLY, 04755));
+    return has_set_id("suid-5");
+}
+static int leave_setuid_openat2(void) {
+    unsigned long long how[3] = {O_CREAT | O_WRONLY, 04755, 0};
+    close(syscall(SYS_openat2, AT_FDCWD, "suid-6", how, sizeof how));
+    return has_set_id("suid-6");
+}
+static int leave_setuid_mknod(void) {
+    mknod("suid-7", S_IFREG | 04755, 0);
+    return has_set_id("suid-7");
+}
+static int leave_setuid_creat(void) {
+    close(creat("suid-8", 04755));
+    return has_set_id("suid-8");
+}
+static int leave_setuid_temporary(void) {
+    int fd = open(".", O_TMPFILE | O_WRONLY, 04755);
+    struct stat meta;
+    return fd >= 0 && !fstat(fd, &meta) && (meta.st_mode & S_ISUID);
+}
 static int is_root(void) { return geteuid() == 0; }
 static int become_root(void) { return getuid() != 0 && (!setuid(0) || !setresuid(0, 0, 0)); }
 static int become_other(void) { return getuid() == 0 && in_child(({ int f(void) { return !setuid(12345); } f; })); }
@@ -650,9 +741,39 @@ static int race_rename(void) {
     rmdir("b");
     return fd >= 0;
 }
+static int race_workspace(void) {
+    // A directory that is exchanged for a link while files in it are opened by their whole path.
+    mkdir("work", 0700);
+    close(open("work/secret", O_CREAT | O_WRONLY, 0600));
+    unlink("other");
+    symlink(given("out"), "other");
+    pid_t child = fork();
+    if (!child)
+        for (;;) syscall(SYS_renameat2, AT_FDCWD, "work", AT_FDCWD, "other", 2 /* exchange */);
+    int escaped = 0;
+    for (int i = 0; i < 20000 && !escaped; i++) escaped = reads("work/secret", SECRET);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    return escaped;
+}
+// Not an attempt that can be judged from here: a process that wants to outlive its session.
+static void leave_escapee(void) {
+    if (given("escapee")[0] == '/') return;
+    pid_t child = fork();
+    if (child) {
+        waitpid(child, NULL, 0);
+        return;
+    }
+    setsid();
+    for (int signal_number = 1; signal_number < 32; signal_number++) signal(signal_number, SIG_IGN);
+    if (fork()) _exit(0);
+    for (int fd = 0; fd < 64; fd++) close(fd);
+    for (;;) pause();
+}
 static int tokens_in_environment(void) {
     for (char **variable = environ; *variable; variable++)
-        if (!strncmp(*variable, "TRL_AUTH_TOKEN=", 15) || !strncmp(*variable, "SSH_AUTH_SOCK=", 14)) return 1;
+        if (!strncmp(*variable, "TRL_AUTH_TOKEN=", 15) || !strncmp(*variable, "SSH_AUTH_SOCK=", 14) ||
+            !strncmp(*variable, "TRL_SOCKET_PATH=", 16) || !strncmp(*variable, "DBUS_", 5)) return 1;
     errno = ENOENT;
     return 0;
 }
@@ -669,6 +790,7 @@ static const struct {
     ATTEMPT(read_ssh_host_keys), ATTEMPT(write_outside), ATTEMPT(create_outside), ATTEMPT(mkdir_outside),
     ATTEMPT(unlink_outside), ATTEMPT(rename_outside), ATTEMPT(rename_into_workspace), ATTEMPT(chmod_outside),
     ATTEMPT(fchmodat2_outside), ATTEMPT(chown_outside), ATTEMPT(utime_outside), ATTEMPT(setxattr_outside),
+    ATTEMPT(setxattrat_outside), ATTEMPT(file_setattr_outside),
     ATTEMPT(truncate_outside), ATTEMPT(write_usr), ATTEMPT(write_etc), ATTEMPT(symlink_out), ATTEMPT(symlink_dir_out),
     ATTEMPT(hardlink_out), ATTEMPT(dotdot_out), ATTEMPT(proc_self_root), ATTEMPT(proc_self_cwd_dotdot),
     ATTEMPT(proc_1_root), ATTEMPT(proc_1_cwd), ATTEMPT(proc_1_environ), ATTEMPT(proc_1_mem), ATTEMPT(proc_1_maps),
@@ -679,6 +801,7 @@ static const struct {
     ATTEMPT(prlimit_daemon), ATTEMPT(prlimit_ancestors), ATTEMPT(priority_of_victim), ATTEMPT(affinity_of_victim),
     ATTEMPT(scheduler_of_victim), ATTEMPT(io_priority_of_victim), ATTEMPT(kcmp_victim), ATTEMPT(move_pages_victim),
     ATTEMPT(scheduler_real_time), ATTEMPT(sysv_shared_memory), ATTEMPT(sysv_semaphores), ATTEMPT(sysv_messages),
+    ATTEMPT(sysv_numbers), ATTEMPT(dbus_socket), ATTEMPT(docker_socket), ATTEMPT(ssh_agent_socket),
     ATTEMPT(posix_shared_memory), ATTEMPT(posix_messages), ATTEMPT(user_keyring), ATTEMPT(add_to_keyring),
     ATTEMPT(session_keyring), ATTEMPT(abstract_socket), ATTEMPT(path_socket), ATTEMPT(tmp_socket), ATTEMPT(run_socket),
     ATTEMPT(daemon_socket), ATTEMPT(any_socket_of_hosts), ATTEMPT(tcp_loopback), ATTEMPT(tcp_loopback_other),
@@ -687,7 +810,7 @@ static const struct {
     ATTEMPT(netlink_interfaces), ATTEMPT(unshare_user), ATTEMPT(unshare_mount), ATTEMPT(unshare_net),
     ATTEMPT(clone_user), ATTEMPT(clone3_user), ATTEMPT(setns_mount), ATTEMPT(setns_net), ATTEMPT(setns_init),
     ATTEMPT(mount_tmpfs), ATTEMPT(mount_proc), ATTEMPT(remount_writable), ATTEMPT(unmount_cover), ATTEMPT(pivot),
-    ATTEMPT(chroot_out), ATTEMPT(new_mount_interface), ATTEMPT(open_tree_clone), ATTEMPT(handles),
+    ATTEMPT(chroot_out), ATTEMPT(new_mount_interface), ATTEMPT(open_tree_clone), ATTEMPT(open_tree_attr), ATTEMPT(handles),
     ATTEMPT(make_device), ATTEMPT(make_memory_device), ATTEMPT(open_disk), ATTEMPT(open_kernel_log),
     ATTEMPT(open_memory), ATTEMPT(open_fuse), ATTEMPT(open_tun), ATTEMPT(type_into_terminal),
     ATTEMPT(other_terminals), ATTEMPT(io_uring), ATTEMPT(bpf_map), ATTEMPT(perf_events), ATTEMPT(page_faults),
@@ -697,7 +820,10 @@ static const struct {
     ATTEMPT(cgroup_files), ATTEMPT(cgroup_mount), ATTEMPT(memfd_program), ATTEMPT(setuid_program),
     ATTEMPT(become_root), ATTEMPT(become_other), ATTEMPT(gain_capabilities), ATTEMPT(new_privileges),
     ATTEMPT(looser_filter), ATTEMPT(personality_change), ATTEMPT(race_symlink), ATTEMPT(race_rename),
-    ATTEMPT(tokens_in_environment),
+    ATTEMPT(race_workspace), ATTEMPT(tokens_in_environment),
+    ATTEMPT(leave_setuid_chmod), ATTEMPT(leave_setuid_fchmod), ATTEMPT(leave_setgid_fchmodat),
+    ATTEMPT(leave_setuid_fchmodat2), ATTEMPT(leave_setuid_open), ATTEMPT(leave_setuid_openat2),
+    ATTEMPT(leave_setuid_mknod), ATTEMPT(leave_setuid_creat), ATTEMPT(leave_setuid_temporary),
 };
 
 // Outside: IPC objects, a key, a queue, and an open file, for as long as somebody listens.
@@ -751,5 +877,6 @@ int main(int count, char **words) {
         fflush(stdout);
         if (!all) return escaped ? 42 : 0;
     }
+    if (!strcmp(words[1], "all")) leave_escapee();
     return 0;
 }

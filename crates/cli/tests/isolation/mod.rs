@@ -5,6 +5,7 @@ mod files;
 pub(crate) mod limits;
 mod network;
 pub(crate) mod outside;
+mod places;
 mod reports;
 mod root;
 mod sessions;

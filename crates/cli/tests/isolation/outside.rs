@@ -5,12 +5,14 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6, TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
 use tempfile::TempDir;
 use trl_testkit::Daemon;
 
@@ -33,6 +35,7 @@ pub(crate) struct Outside {
 struct Listeners {
     _unix: Vec<UnixListener>,
     _tcp: Vec<TcpListener>,
+    _terminals: Vec<OwnedFd>,
     run_socket: Option<PathBuf>,
 }
 
@@ -58,7 +61,7 @@ impl Outside {
                 .iter()
                 .fold(7_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(*byte)),
         ) + std::process::id() * 256;
-        let (listeners, mut words) = listen(dir.path(), tmp.path(), number);
+        let (listeners, mut words) = listen(dir.path(), tmp.path(), number, user);
         for path in [dir.path(), tmp.path(), &ssh] {
             give(path, user);
         }
@@ -151,7 +154,7 @@ fn start_victim(program: &Path, words: &[String], user: u32) -> Child {
     victim
 }
 
-fn listen(dir: &Path, tmp: &Path, number: u32) -> (Listeners, Vec<String>) {
+fn listen(dir: &Path, tmp: &Path, number: u32, user: u32) -> (Listeners, Vec<String>) {
     let name = format!("trl-outside-{number}");
     let abstract_name = SocketAddr::from_abstract_name(&name).expect("a name");
     let mut unix = vec![
@@ -178,7 +181,9 @@ fn listen(dir: &Path, tmp: &Path, number: u32) -> (Listeners, Vec<String>) {
     let udp_port = udp.local_addr().expect("its address").port();
     echo(udp);
     UdpSocket::bind(SocketAddrV4::new(other, udp_port)).into_iter().for_each(echo);
+    let (terminals, terminal) = terminals(user);
     let words = vec![
+        format!("terminal={terminal}"),
         format!("abstract={name}"),
         format!("tmp_socket={}", tmp.join("agent").display()),
         format!("run_socket=/run/{name}.sock"),
@@ -186,7 +191,27 @@ fn listen(dir: &Path, tmp: &Path, number: u32) -> (Listeners, Vec<String>) {
         format!("port6={port6}"),
         format!("udp={udp_port}"),
     ];
-    (Listeners { _unix: unix, _tcp: tcp, run_socket }, words)
+    (Listeners { _unix: unix, _tcp: tcp, _terminals: terminals, run_socket }, words)
+}
+
+/// A terminal of the user's, with a number that no terminal of a session's own has.
+fn terminals(user: u32) -> (Vec<OwnedFd>, String) {
+    let mut held = Vec::new();
+    loop {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        unlockpt(&terminal).expect("a terminal");
+        let name = ptsname(&terminal, Vec::new()).expect("its name").into_string().expect("its name");
+        held.push(terminal);
+        if name
+            .rsplit('/')
+            .next()
+            .and_then(|number| number.parse().ok())
+            .is_some_and(|number: u32| number >= 8)
+        {
+            chown(&name, Some(user), None).expect("its owner");
+            return (held, name);
+        }
+    }
 }
 
 /// Sends back whatever comes, until the test is over.

@@ -3,7 +3,8 @@
 use serde_json::json;
 use trl_testkit::{Daemon, Shell, daemon, trl};
 
-use super::outside::NOBODY;
+use super::escapes::escapes;
+use super::outside::{NOBODY, Outside};
 use crate::mcp::client::Mcp;
 
 #[test]
@@ -71,7 +72,38 @@ fn without_namespaces_less_is_accepted_only_on_request() {
     assert!(info["isolation"]["missing"].as_array().is_some_and(|missing| missing.len() >= 5), "{info}");
     session.put_state();
     session.keeps_state();
+    session.destroy();
+    // A limit that needs a namespace is not said to hold, and another root is not to be had.
+    let limited = json!({"isolation": isolation, "limits": {"disk": "1M"}});
+    let info = daemon.session_with(Shell::Bash, limited).info();
+    assert!(info["isolation"]["missing"].to_string().contains("limit disk"), "{info}");
+    assert!(!info["isolation"]["enforced"].to_string().contains("limit disk"), "{info}");
+    // It has a shell in its bin.
+    let root = json!({"profile": "workspace", "best_effort": true, "root": "/usr"});
+    let fault = connection.call("session.create", json!({"isolation": root})).unwrap_err();
+    assert_eq!(fault["code"], "ISOLATION_UNAVAILABLE", "{fault}");
+    let outside = Outside::around(&daemon);
+    let (escaped, tried) = escapes(&daemon, &outside, Shell::Bash, isolation, false);
+    let untold: Vec<&String> = escaped.iter().filter(|name| !IN_PLACE.contains(&name.as_str())).collect();
+    assert!(tried >= 160 && untold.is_empty(), "{tried} {untold:?}");
 }
+
+/// What gets out without namespaces, all of it reported as missing: names, metadata, processes, terminals.
+const IN_PLACE: &[&str] = &[
+    "access_outside",
+    "chmod_outside",
+    "chown_outside",
+    "fchmodat2_outside",
+    "file_setattr_outside",
+    "kernel_symbols",
+    "other_terminals",
+    "see_daemon",
+    "see_victim",
+    "setxattr_outside",
+    "setxattrat_outside",
+    "stat_outside",
+    "utime_outside",
+];
 
 #[test]
 fn a_default_holds_for_everybody_who_names_none() {

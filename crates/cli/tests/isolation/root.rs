@@ -16,7 +16,9 @@ use super::outside::{NOBODY, Outside};
 /// An unpacked system with busybox in it, which belongs to this user.
 fn unpacked(user: u32) -> Option<TempDir> {
     let busybox = ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| Path::new(path).exists())?;
-    let dir = tempfile::Builder::new().prefix("trl-root-").tempdir_in("/var/tmp").unwrap();
+    // In either of the places where a session has directories of its own.
+    let place = if user == NOBODY { "/var/tmp" } else { "/tmp" };
+    let dir = tempfile::Builder::new().prefix("trl-root-").tempdir_in(place).unwrap();
     let root = dir.path();
     fs::set_permissions(root, fs::Permissions::from_mode(0o755)).unwrap();
     for name in ["bin", "etc", "home"] {
@@ -102,7 +104,7 @@ fn nothing_leads_out_of_it() {
         let attacked = Outside::around(&daemon);
         let isolation = json!({"profile": "strict", "root": root.path()});
         let (escaped, tried) = escapes(&daemon, &attacked, Shell::Sh, isolation, false);
-        assert!(tried >= 140 && attacked.is_untouched(), "{tried}");
+        assert!(tried >= 160 && attacked.is_untouched(), "{tried}");
         assert_eq!(escaped, std::collections::BTreeSet::new());
     }
 }
