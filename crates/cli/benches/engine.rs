@@ -68,6 +68,7 @@ fn main() -> ExitCode {
     bulk(options, &mut table);
     with_daemon(|daemon| latencies(options, daemon, &mut table));
     with_daemon(|daemon| isolation(options, daemon, &mut table));
+    with_daemon(|daemon| measured::neighbours::neighbours(options, daemon, &mut table));
     with_daemon(|daemon| throughput(options, daemon, &mut table));
     with_daemon(|daemon| measured::idle::idle(options, daemon, &mut table));
     if options.json {

@@ -4,6 +4,7 @@ pub mod bare;
 pub mod crowd;
 pub mod idle;
 pub mod mcp;
+pub mod neighbours;
 pub mod samples;
 pub mod table;
 pub mod wire;

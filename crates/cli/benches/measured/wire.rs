@@ -63,14 +63,31 @@ impl Session {
         Session::create_with(wire, &json!({ "isolation": isolation }))
     }
 
-    pub fn create_with(mut wire: Wire, more: &Value) -> Session {
+    pub fn create_with(wire: Wire, more: &Value) -> Session {
+        Session::try_create_with(wire, more).expect("a session")
+    }
+
+    /// Or the error.
+    pub fn try_create_with(mut wire: Wire, more: &Value) -> Result<Session, Value> {
         let mut params = json!({"shell": "bash"});
         for (name, value) in more.as_object().into_iter().flatten() {
             params[name] = value.clone();
         }
-        let created = wire.call("session.create", &params);
-        let id = created["session_id"].as_str().expect("an id").to_owned();
-        Session { wire, id }
+        wire.send(&request("session.create", &params));
+        let answer: Value = serde_json::from_str(wire.receive()).expect("a line of JSON");
+        match answer["data"]["session_id"].as_str() {
+            Some(id) => Ok(Session { wire, id: id.to_owned() }),
+            None => Err(answer["error"].clone()),
+        }
+    }
+
+    /// Leaves a command running.
+    pub fn start(&mut self, command: &str) {
+        self.wire.call("exec.start", &json!({"session_id": self.id, "command": command}));
+    }
+
+    pub fn destroy_at_once(mut self) {
+        self.wire.call("session.destroy", &json!({"session_id": self.id, "force": true}));
     }
 
     pub fn destroy(mut self) -> Wire {
