@@ -107,6 +107,9 @@ fn what_cannot_be_given_is_refused_with_the_reason() {
             assert_eq!(fault["code"], "INVALID_PARAMS", "{fault}");
             assert!(message(&fault).contains(text), "{fault}");
         }
+        let hidden =
+            refused(&daemon, json!({"isolation": {"profile": "strict", "hide": ["/usr"]}, "shell": "bash"}));
+        assert_eq!(hidden["details"]["field"], "shell", "{hidden}");
         let closed = daemon.work().join("closed");
         fs::create_dir(&closed).unwrap();
         chown(&closed, Some(12345), Some(12345)).unwrap();

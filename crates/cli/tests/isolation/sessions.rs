@@ -1,7 +1,5 @@
 //! Everything that a session can do works in an isolated one, too.
 
-use std::time::Duration;
-
 use serde_json::json;
 use trl_testkit::{Daemon, GUARD, Shell, daemon, process, trl, wait_until};
 
@@ -180,26 +178,4 @@ fn another_root() {
     let mut session = daemon.session_with(Shell::Sh, json!({"isolation": isolation, "shell": "/bin/sh"}));
     session.ok("echo x > /made");
     assert!(!root.path().join("made").exists(), "changes are temporary");
-}
-
-#[test]
-fn creating_is_quick_enough() {
-    let daemon = daemon!();
-    let took = |isolation: &str| {
-        let mut times: Vec<Duration> = (0..9)
-            .map(|_| {
-                let begun = std::time::Instant::now();
-                let mut session = daemon.session_with(Shell::Bash, json!({"isolation": isolation}));
-                session.ok(":");
-                let time = begun.elapsed();
-                session.destroy();
-                time
-            })
-            .collect();
-        times.sort();
-        times[4]
-    };
-    let (open, closed) = (took("none"), took("workspace"));
-    println!("a session with its first command: {open:?} without isolation, {closed:?} with");
-    assert!(closed < 4 * open + Duration::from_millis(50), "{open:?} {closed:?}");
 }

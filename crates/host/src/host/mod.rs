@@ -167,7 +167,12 @@ impl Host {
         let kernel = Kernel::new(&spec.socket)?;
         let mut cage = Cage::enter(&spec, groups).map_err(Refused::Isolation)?;
         let (dir, _) = existing_dir(&past.cwd, &spec.env, &cage);
-        let shell = Shell::spawn(&spec, &dir, spec.rc, &mut cage)?;
+        let shell = Shell::spawn(&spec, &dir, spec.rc, &mut cage).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound if cage.is_closed() => {
+                Refused::Isolation(no_shell_inside(&spec.shell_path))
+            }
+            _ => Refused::System(error),
+        })?;
         let traits = Traits { may_run_nothing: shell.dialect.may_run_nothing() };
         let fresh = Fresh { restore: past.snapshot.is_some(), startup_files: shell.reads_startup_files() };
         Ok(Host {
@@ -351,6 +356,13 @@ impl Refused {
             Refused::Isolation(fault) => (fault, io::ErrorKind::Unsupported.into()),
         }
     }
+}
+
+fn no_shell_inside(path: &str) -> Fault {
+    Fault::invalid(format!(
+        "param `shell`: {path:?} is not visible in this isolated session; name its directory in `read`, or choose a shell of the system"
+    ))
+    .with_details(serde_json::json!({ "field": "shell" }))
 }
 
 /// The daemon has taken more for itself; programs may rely on what is usual.
