@@ -24,7 +24,7 @@ fn made(daemon: &Daemon, name: &str) -> PathBuf {
 }
 
 fn refused(daemon: &Daemon, params: Value) -> Value {
-    daemon.connect().call("session.create", params.clone()).expect_err(&params.to_string())
+    daemon.connect().call("session.create", params).unwrap_err()
 }
 
 fn message(fault: &Value) -> &str {
