@@ -320,6 +320,22 @@ async fn a_restored_backup_never_seals_with_an_old_ratchet() {
     assert!(office.take_texts(1, 1).await.contains(&"here too".to_owned()));
 }
 
+/// A backup that is older than the last note is noticed also after a crash, so notes must not become rare.
+#[tokio::test]
+async fn the_witness_keeps_up_with_what_is_sealed() {
+    let office = Office::open();
+    office.agents(&["alice", "bob"]).await;
+    for n in 0..150 {
+        office.send(1, json!({"to": "bob", "text": format!("{n}")})).await;
+    }
+    let witness = office.config.dir.join("mail.witness");
+    let seals = async || {
+        let text = std::fs::read_to_string(&witness).unwrap_or_default();
+        json!(text.split(' ').nth(1).and_then(|seals| seals.parse::<u64>().ok()))
+    };
+    crate::support::until("150 seals are noted", seals, |seals| seals.as_u64() >= Some(128)).await;
+}
+
 #[tokio::test]
 async fn an_orderly_restart_keeps_its_ratchets() {
     let mut office = talked().await;
