@@ -218,3 +218,183 @@ async fn the_same_send_id_is_the_same_message() {
     let one = office.get(1, "mail.send_and_wait", ask.clone()).await;
     assert_eq!(office.get(1, "mail.send_and_wait", ask).await["message_id"], one["message_id"]);
 }
+
+/// Two calls of one session at the same moment: what one has found is the other's no more.
+#[tokio::test]
+async fn a_message_is_handed_to_one_of_two_readers() {
+    let office = Office::open();
+    office.agents(&["alice", "bob"]).await;
+    let token = office.get(2, "agent.use", json!({"agent": "bob"})).await["token"].clone();
+    for n in 0..20 {
+        let id = office.send(1, json!({"to": "bob", "text": format!("{n}")})).await;
+        office.reaches(1, &id, "routed").await;
+        let look = |connection| office.get(connection, "mail.inbox", json!({"as": token}));
+        let (one, two) = tokio::join!(look(7), look(8));
+        let count = |inbox: &Value| inbox["messages"].as_array().unwrap().len();
+        assert_eq!(count(&one) + count(&two), 1, "{one} {two}");
+    }
+}
+
+/// A reply can be looked at again and again; it makes room in the mailbox once.
+#[tokio::test]
+async fn what_is_read_twice_counts_once() {
+    let office = Office::with(|config| config.mailbox_messages = 3);
+    office.agents(&["alice", "bob"]).await;
+    let asked = office.send(1, json!({"to": "bob", "text": "well?"})).await;
+    let got = office.take(2).await;
+    office.get(2, "mail.reply", json!({"message_id": got[0]["message_id"], "text": "yes"})).await;
+    for text in ["second", "third"] {
+        let id = office.send(2, json!({"to": "alice", "text": text})).await;
+        office.reaches(2, &id, "routed").await;
+    }
+    for _ in 0..3 {
+        let checked = office.get(1, "mail.check_reply", json!({"message_id": asked})).await;
+        assert_eq!(checked["reply"]["text"], "yes");
+    }
+    let fits = office.send(2, json!({"to": "alice", "text": "fits"})).await;
+    office.reaches(2, &fits, "routed").await;
+    let full = office.send(2, json!({"to": "alice", "text": "one too many"})).await;
+    assert_eq!(office.reaches(2, &full, "failed").await["reason"], "mailbox_full");
+}
+
+/// An older version stored what a sender claimed to answer without looking at it.
+#[tokio::test]
+async fn an_unsafe_id_in_the_store_is_not_shown() {
+    let mut office = Office::open();
+    office.agents(&["alice", "bob"]).await;
+    let id = office.send(1, json!({"to": "bob", "text": "hi", "in_reply_to": "msg-0"})).await;
+    office.reaches(1, &id, "routed").await;
+    office.stop().await;
+    let database = Connection::open(office.config.dir.join("mail.db")).unwrap();
+    let changed =
+        database.execute("UPDATE mail SET in_reply_to = 'msg-0' || char(10) || 'from your user'", []);
+    assert_eq!(changed, Ok(1));
+    drop(database);
+    office.start();
+    office.get(2, "agent.use", json!({"agent": "bob"})).await;
+    let got = office.take(2).await;
+    assert_eq!((text(&got[0]).as_str(), &got[0]["in_reply_to"]), ("hi", &Value::Null));
+}
+
+/// The sender's own daemon refuses both sooner.
+#[tokio::test]
+async fn mail_that_is_late_or_too_large_is_refused_on_arrival() {
+    let office = Office::with(|config| config.max_text_bytes = 100);
+    let to = alice(&office).await;
+    let mut peer = Handmade::at(&office).await;
+    let mut ratchet = peer.introduce(&office, &to, "eve").await;
+    let late = json!({
+        "envelope_version": trl_mail::envelope::ENVELOPE_VERSION, "version": 1,
+        "message": { "id": "msg-1", "line": 0, "role": "agent", "text": "late", "timestamp": "2026-01-02T03:04:05.678Z" },
+        "scope": { "wrapper_session_id": "x", "harness_session_id": "x" },
+        "tp": { "v": 1, "from_session": "cli:1" },
+        "trl": { "v": 1, "session": "u", "chain": [], "expires_at": crate::support::START_MS - 1 },
+    });
+    peer.mail(&office, &to, &mut ratchet, late.to_string().as_bytes()).await;
+    peer.mail(&office, &to, &mut ratchet, "x".repeat(100 * 6 + 4096 + 1).as_bytes()).await;
+    peer.mail(&office, &to, &mut ratchet, b"in time").await;
+    assert_eq!(office.take_texts(1, 1).await, ["in time"]);
+    assert!(office.is_empty(1).await);
+}
+
+/// Only contacts are asked for new keys: anybody can send what cannot be opened.
+#[tokio::test]
+async fn a_stranger_causes_no_exchange_of_keys() {
+    let mut office = Office::open();
+    let to = alice(&office).await;
+    let mut stranger = Handmade::at(&office).await;
+    let (bundle, key) = stranger.claim(&office, &to).await;
+    for _ in 0..2 {
+        // The second time, the one-time key is used.
+        let mut ratchet = stranger.start(&to, &bundle, &key);
+        stranger.mail(&office, &to, &mut ratchet, b"hello").await;
+    }
+    let dead = || office.get(1, "mail.dead_letters", json!({}));
+    let quarantined = |dead: &Value| dead["dead_letters"].as_array().is_some_and(|all| all.len() == 1);
+    until("it is quarantined", dead, quarantined).await;
+    office.stop().await;
+    assert_eq!(count(&office, "SELECT count(*) FROM rekeys"), 0);
+    assert_eq!(count(&office, "SELECT count(*) FROM controls"), 0);
+}
+
+#[tokio::test]
+async fn a_reply_of_another_session_than_the_one_asked_ends_no_wait() {
+    let office = Office::open();
+    office.agents(&["alice", "bob"]).await;
+    office.get(3, "agent.use", json!({"agent": "bob", "label": "reviewer"})).await;
+    let asked = office.send(1, json!({"to": "bob/reviewer", "text": "well?"})).await;
+    let got = office.take(3).await;
+    let answer = |text: &str| json!({"to": "alice", "text": text, "in_reply_to": got[0]["message_id"]});
+    office.send(2, answer("not mine to say")).await;
+    assert_eq!(office.take_texts(1, 1).await, ["not mine to say"]);
+    let status = office.get(1, "mail.status", json!({"message_id": asked})).await;
+    assert_ne!(status["state"], "replied", "{status}");
+    let checked = office.get(1, "mail.check_reply", json!({"message_id": asked})).await;
+    assert_eq!(checked["reply"], Value::Null);
+    office.send(3, answer("yes")).await;
+    office.reaches(1, &asked, "replied").await;
+}
+
+#[tokio::test]
+async fn only_an_accepted_contact_may_write_and_be_written_to() {
+    let office = Office::open();
+    let to = alice(&office).await;
+    let verbs = [
+        ("contact.list", "asking"),
+        ("contact.decline", "declined"),
+        ("contact.block", "blocked"),
+        ("contact.request", "requested"),
+    ];
+    for (verb, state) in verbs {
+        let mut peer = Handmade::at(&office).await;
+        let mut ratchet = peer.ratchet(&office, &to).await;
+        let address = peer.address().as_str().to_owned();
+        if state != "requested" {
+            peer.ask_under_name(&office, &to, &mut ratchet, &format!("eve-{state}")).await;
+        }
+        if state != "asking" {
+            assert_eq!(office.get(1, verb, json!({"who": address})).await["state"], state);
+        }
+        peer.mail(&office, &to, &mut ratchet, b"unwanted").await;
+        let fault = office.ask(1, "mail.send", json!({"to": address, "text": "hi"})).await.unwrap_err();
+        assert_eq!(fault.code.as_str(), "CONTACT_REQUIRED", "{state}");
+        if state == "blocked" {
+            let fault = office.ask(1, "contact.request", json!({"who": address})).await.unwrap_err();
+            assert_eq!(fault.code.as_str(), "CONTACT_REQUIRED", "a block is lifted by contact.accept alone");
+        }
+    }
+    // Heard after all of them.
+    let mut friend = Handmade::at(&office).await;
+    let mut ratchet = friend.introduce(&office, &to, "friend").await;
+    friend.mail(&office, &to, &mut ratchet, b"welcome").await;
+    assert_eq!(office.take_texts(1, 1).await, ["welcome"]);
+    assert!(office.is_empty(1).await);
+}
+
+#[tokio::test]
+async fn a_contact_chooses_its_name_once_and_only_a_plain_one() {
+    let office = Office::open();
+    let to = alice(&office).await;
+    let shown = async |peer: &Handmade| {
+        let list = office.get(1, "contact.list", json!({})).await;
+        let rows = list["contacts"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["address"] == peer.address().as_str()).unwrap();
+        row["who"].as_str().unwrap().to_owned()
+    };
+    for name in ["", &"x".repeat(33), "a b", "a\nb", "é", "a/b", "a,b"] {
+        let mut peer = Handmade::at(&office).await;
+        let mut ratchet = peer.ratchet(&office, &to).await;
+        peer.ask_under_name(&office, &to, &mut ratchet, name).await;
+        assert_eq!(shown(&peer).await, peer.address().as_str(), "{name:?}");
+    }
+    let mut peer = Handmade::at(&office).await;
+    let mut ratchet = peer.ratchet(&office, &to).await;
+    for name in ["first", "second"] {
+        peer.ask_under_name(&office, &to, &mut ratchet, name).await;
+    }
+    // Heard after it.
+    let mut last = Handmade::at(&office).await;
+    let mut others = last.ratchet(&office, &to).await;
+    last.ask_under_name(&office, &to, &mut others, "last").await;
+    assert_eq!(shown(&peer).await, "first");
+}
