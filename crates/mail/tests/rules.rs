@@ -262,6 +262,8 @@ async fn what_is_read_twice_counts_once() {
 async fn an_unsafe_id_in_the_store_is_not_shown() {
     let mut office = Office::open();
     office.agents(&["alice", "bob"]).await;
+    let bob = json!({"agent": "bob", "harness_session_id": "hb"});
+    office.get(2, "agent.use", bob.clone()).await;
     let id = office.send(1, json!({"to": "bob", "text": "hi", "in_reply_to": "msg-0"})).await;
     office.reaches(1, &id, "routed").await;
     office.stop().await;
@@ -271,7 +273,7 @@ async fn an_unsafe_id_in_the_store_is_not_shown() {
     assert_eq!(changed, Ok(1));
     drop(database);
     office.start();
-    office.get(2, "agent.use", json!({"agent": "bob"})).await;
+    office.get(2, "agent.use", bob).await;
     let got = office.take(2).await;
     assert_eq!((text(&got[0]).as_str(), &got[0]["in_reply_to"]), ("hi", &Value::Null));
 }
