@@ -21,6 +21,26 @@ fn the_end_of_a_job_is_in_nobodys_output(shell: Shell) {
     assert!(listed.exit_code == Some(0) && listed.stdout.contains("sleep 30"), "{listed:?}");
 }
 
+/// Whatever the job's text looks like, and wherever on a line the notice begins.
+fn notices_of_any_form_are_taken_out(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let texts = [
+        "sleep .05 & printf 'no end' >&2; sleep .1; printf ' of line' >&2",
+        "cd /tmp; sleep .05 & cd /; sleep .1; printf 'no end of line' >&2",
+        "case a in a) sleep .05;; b) :;; esac & sleep .1; printf 'no end of line' >&2",
+        "sleep .05 | cat 'x\ny' 2>/dev/null & sleep .1; printf 'no end of line' >&2",
+        "cat >/dev/null <<E & sleep .1; printf 'no end of line' >&2\nhere\ndoc\nE",
+        "{ for i in 1 2; do :; done; if true; then sleep .05; fi; } & sleep .1; printf 'no end of line' >&2",
+        "sleep 30 & kill -STOP $!; sleep .1; kill -9 $!; wait $!; printf 'no end of line' >&2",
+    ];
+    for text in texts {
+        session.run(text).exits(0).prints("", "no end of line");
+    }
+    session.run("sleep .05 &").exits(0);
+    session.run("cd /usr; sleep .1").exits(0).prints("", "");
+}
+
 fn what_a_command_writes_stays_whatever_it_looks_like(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
@@ -42,6 +62,7 @@ fn a_complaint_does_not_name_the_engines_file(shell: Shell) {
 
 in_each_shell!(
     the_end_of_a_job_is_in_nobodys_output,
+    notices_of_any_form_are_taken_out,
     what_a_command_writes_stays_whatever_it_looks_like,
     a_complaint_does_not_name_the_engines_file,
 );

@@ -1,14 +1,16 @@
 //! What a shell itself writes to a command's stderr, and the command did not.
 //!
-//! bash and dash tell about background jobs that have ended wherever their stderr points to at the
-//! moment, which is the stderr of the command that runs. They also name the file that a text was
-//! read from, which is the engine's. Both are taken out here, line by line. Only a line that can
-//! still become one of these is held, and never for long: see [`MessageFilter::flush`].
+//! bash and dash tell about background jobs that have ended or stopped wherever their stderr points
+//! to at the moment, which is the stderr of the command that runs. Neither can be told not to. They
+//! also name the file that a text was read from, which is the engine's. Both are taken out here. Only
+//! bytes that can still become one of these are held, and never for long: see [`MessageFilter::flush`].
 
 use std::borrow::Cow;
 
-/// Longest line that is held until it is whole.
-const LONGEST_HELD: usize = 8192;
+use super::notice::{Match, match_notice};
+
+/// Longest message that is held until it is whole.
+const LONGEST_HELD: usize = 16 * 1024;
 
 /// How a shell words its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,24 +30,20 @@ pub struct MessageFilter {
     file: String,
     /// Whether there may be background jobs to tell about.
     notices: bool,
-    /// The start of a line that may be a message.
+    /// What may become a message.
     held: Vec<u8>,
     /// A part of the current line has been passed on.
     in_line: bool,
-    /// The current notice goes on until a line that begins with the end of a compound command.
-    in_notice: bool,
 }
 
-/// What is to be done with a line.
+/// What is to be done with what begins here.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Pass,
     /// It is not whole enough to say.
     Hold,
-    /// A notice that ends here.
-    Drop,
-    /// A notice whose text goes on in the next line.
-    DropOn,
+    /// So many bytes are a notice.
+    Drop(usize),
     /// The first bytes stay, those up to the second number go.
     Cut(usize, usize),
 }
@@ -54,84 +52,96 @@ impl MessageFilter {
     pub fn new(wording: Wording, shell: &str, file: &str, notices: bool) -> MessageFilter {
         let name = format!("{}: ", shell.rsplit('/').next().unwrap_or_default());
         let file = format!("{file}: ");
-        let (held, in_line, in_notice) = (Vec::new(), false, false);
-        MessageFilter { wording, name, file, notices, held, in_line, in_notice }
+        MessageFilter { wording, name, file, notices, held: Vec::new(), in_line: false }
     }
 
     /// What of these bytes is the command's own, as far as that can be said now.
     pub fn pass<'a>(&mut self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        if self.held.is_empty() && !self.in_notice && !self.has_candidate(bytes) {
-            if let Some(last) = bytes.last() {
-                self.in_line = *last != b'\n';
-            }
+        if self.held.is_empty() && self.next_candidate(bytes).is_none() {
+            self.mark_passed(bytes);
             return Cow::Borrowed(bytes);
         }
-        let mut out = Vec::with_capacity(bytes.len());
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            self.take(piece, &mut out);
+        let mut waiting = std::mem::take(&mut self.held);
+        waiting.extend_from_slice(bytes);
+        let (mut out, mut at) = (Vec::with_capacity(waiting.len()), 0);
+        while let Some(candidate) = self.next_candidate(&waiting[at..]).map(|offset| at + offset) {
+            self.give(&waiting[at..candidate], &mut out);
+            let rest = &waiting[candidate..];
+            at = candidate;
+            match self.judge(rest) {
+                Verdict::Hold if rest.len() <= LONGEST_HELD => {
+                    self.held = waiting.split_off(candidate);
+                    return Cow::Owned(out);
+                }
+                Verdict::Pass | Verdict::Hold => {
+                    self.give(&rest[..1], &mut out);
+                    at += 1;
+                }
+                Verdict::Drop(length) => at += length,
+                Verdict::Cut(keep, resume) => {
+                    self.give(&rest[..keep], &mut out);
+                    at += resume;
+                }
+            }
         }
+        self.give(&waiting[at..], &mut out);
         Cow::Owned(out)
     }
 
     /// Gives up what is held: nothing has come for a while, or nothing will.
     pub fn flush(&mut self) -> Vec<u8> {
-        self.in_line |= !self.held.is_empty();
-        std::mem::take(&mut self.held)
+        let held = std::mem::take(&mut self.held);
+        self.mark_passed(&held);
+        held
     }
 
     pub fn is_holding(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Whether a line in these bytes begins as a message does.
-    fn has_candidate(&self, bytes: &[u8]) -> bool {
-        let begins = |line: &[u8]| match line.first() {
-            Some(b'[') => self.notices,
-            Some(first) => self.name.as_bytes().first() == Some(first),
-            None => false,
-        };
-        let mut lines = bytes.split(|byte| *byte == b'\n');
-        let first = lines.next().unwrap_or_default();
-        (!self.in_line && begins(first)) || lines.any(begins)
+    fn give(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        self.mark_passed(bytes);
+        out.extend_from_slice(bytes);
     }
 
-    /// Takes one line, or a part of one.
-    fn take(&mut self, piece: &[u8], out: &mut Vec<u8>) {
-        let is_whole = piece.ends_with(b"\n");
-        if self.in_line {
-            out.extend_from_slice(piece);
-            self.in_line = !is_whole;
-            return;
-        }
-        self.held.extend_from_slice(piece);
-        let line = std::mem::take(&mut self.held);
-        match self.judge(&line, is_whole) {
-            Verdict::Hold if line.len() <= LONGEST_HELD => self.held = line,
-            Verdict::Pass | Verdict::Hold => {
-                out.extend_from_slice(&line);
-                self.in_line = !is_whole;
-            }
-            Verdict::Drop => self.in_notice = false,
-            Verdict::DropOn => self.in_notice = true,
-            Verdict::Cut(keep, resume) => {
-                out.extend_from_slice(&line[..keep]);
-                out.extend_from_slice(&line[resume..]);
-                self.in_line = !is_whole;
-            }
+    fn mark_passed(&mut self, bytes: &[u8]) {
+        if let Some(last) = bytes.last() {
+            self.in_line = *last != b'\n';
         }
     }
 
-    fn judge(&self, line: &[u8], is_whole: bool) -> Verdict {
-        if self.in_notice {
-            return match (is_whole, ends_compound(line)) {
-                (false, _) => Verdict::Hold,
-                (true, true) => Verdict::Drop,
-                (true, false) => Verdict::DropOn,
+    /// Where a message may begin. A notice may follow a line that has no end, and bash begins one about
+    /// a stopped job with an end of line.
+    fn next_candidate(&self, bytes: &[u8]) -> Option<usize> {
+        let name = self.name.as_bytes().first();
+        let mut in_line = self.in_line;
+        for (at, byte) in bytes.iter().enumerate() {
+            let may_begin = match byte {
+                b'[' if self.notices => true,
+                b'\n' if self.notices && self.wording == Wording::Bash => {
+                    matches!(bytes.get(at + 1), None | Some(b'['))
+                }
+                byte => !in_line && name == Some(byte),
             };
+            if may_begin {
+                return Some(at);
+            }
+            in_line = *byte != b'\n';
         }
-        match line.first() {
-            Some(b'[') if self.notices => judge_notice(self.wording, line, is_whole),
-            _ => self.judge_message(line, is_whole),
+        None
+    }
+
+    fn judge(&self, rest: &[u8]) -> Verdict {
+        match rest.first() {
+            Some(b'[' | b'\n') if self.notices => match match_notice(self.wording, rest) {
+                Match::No => Verdict::Pass,
+                Match::Open => Verdict::Hold,
+                Match::Whole(length) => Verdict::Drop(length),
+            },
+            _ => {
+                let line = rest.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
+                self.judge_message(line, line.ends_with(b"\n"))
+            }
         }
     }
 
@@ -164,89 +174,6 @@ impl MessageFilter {
     }
 }
 
-/// The states in which a job has ended, as bash and dash name them.
-const ENDED: &[&str] = &[
-    "Done",
-    "Exit ",
-    "Hangup",
-    "Interrupt",
-    "Quit",
-    "Illegal instruction",
-    "Trace/breakpoint trap",
-    "Aborted",
-    "Bus error",
-    "Floating point exception",
-    "Killed",
-    "User defined signal 1",
-    "Segmentation fault",
-    "User defined signal 2",
-    "Broken pipe",
-    "Alarm clock",
-    "Terminated",
-    "Stack fault",
-    "CPU time limit exceeded",
-    "File size limit exceeded",
-    "Virtual timer expired",
-    "Profiling timer expired",
-    "I/O possible",
-    "Power failure",
-    "Bad system call",
-];
-
-fn judge_notice(wording: Wording, line: &[u8], is_whole: bool) -> Verdict {
-    let digits = line[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let rest = &line[1 + digits..];
-    // What stands between the number and the state, a mark and spaces.
-    let shape: [fn(u8) -> bool; 4] = match wording {
-        Wording::Bash => [|b| b == b']', |b| b"+- ".contains(&b), |b| b == b' ', |b| b == b' '],
-        Wording::Dash => [|b| b == b']', |b| b == b' ', |b| b"+- ".contains(&b), |b| b == b' '],
-    };
-    if digits > 6
-        || rest.iter().zip(shape).any(|(byte, fits)| !fits(*byte))
-        || (digits == 0 && !rest.is_empty())
-    {
-        return Verdict::Pass;
-    }
-    let Some(state) = rest.get(shape.len()..) else { return hold_unless(is_whole) };
-    let text = state.strip_suffix(b"\n").unwrap_or(state);
-    let begins = |name: &&&str| text.starts_with(name.as_bytes());
-    match ENDED.iter().find(begins) {
-        Some(name) if has_command(&text[name.len()..]) || is_whole && text.len() == name.len() => {
-            match (is_whole, opens_compound(text)) {
-                (false, _) => Verdict::Hold,
-                (true, true) => Verdict::DropOn,
-                (true, false) => Verdict::Drop,
-            }
-        }
-        Some(_) => hold_unless(is_whole),
-        None if ENDED.iter().any(|name| name.as_bytes().starts_with(text)) => hold_unless(is_whole),
-        None => Verdict::Pass,
-    }
-}
-
-fn hold_unless(is_whole: bool) -> Verdict {
-    if is_whole { Verdict::Pass } else { Verdict::Hold }
-}
-
-/// Whether a number or `(3)`, then a gap and the job's text follow.
-fn has_command(after: &[u8]) -> bool {
-    let in_state = |byte: &u8| byte.is_ascii_digit() || b"()".contains(byte);
-    let state = after.iter().take_while(|byte| in_state(byte)).count();
-    let core = b" (core dumped)";
-    let after = after[state..].strip_prefix(&core[..]).unwrap_or(&after[state..]);
-    after.starts_with(b"  ")
-}
-
-/// Whether the text of a job goes on in the next line, as that of a loop does.
-fn opens_compound(text: &[u8]) -> bool {
-    let words = [&b" do"[..], b" then", b" in", b"{", b"{ ", b" else", b";", b"; ", b" do ", b" then "];
-    words.iter().any(|word| text.ends_with(word))
-}
-
-fn ends_compound(line: &[u8]) -> bool {
-    [&b"done"[..], b"fi", b"esac", b"}", b")"].iter().any(|word| line.starts_with(word))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -272,19 +199,31 @@ mod tests {
     }
 
     #[test]
-    fn notices_of_jobs_are_taken_out() {
+    fn notices_of_jobs_are_taken_out_wherever_they_begin() {
         for (wording, shell, text, left) in [
             (Wording::Bash, "bash", "[1]+  Done                    ( sleep .4; echo x )\n", ""),
             (Wording::Bash, "bash", "a\n[1]-  Done                    sleep .1\nb\n", "a\nb\n"),
+            (
+                Wording::Bash,
+                "bash",
+                "no end[1]-  Done                    sleep .1\n of line\n",
+                "no end of line\n",
+            ),
+            (Wording::Bash, "bash", "no end\n[1]+  Stopped                 vi\nx\n", "no endx\n"),
             (Wording::Bash, "bash", "[12]   Exit 3                  false | x\n", ""),
             (Wording::Bash, "bash", "[1]+  Killed                  sleep 100\nleft", "left"),
             (
                 Wording::Bash,
                 "bash",
-                "[1]+  Done                    for i in 1 2; do\n    sleep .1;\ndone\nb\n",
+                "[1]   Done                    a\n[2]   Done                    b\nc\n",
+                "c\n",
+            ),
+            (
+                Wording::Bash,
+                "bash",
+                "[1]+  Done                    for i in 1 2;\ndo\n    sleep .1;\ndone\nb\n",
                 "b\n",
             ),
-            (Wording::Bash, "bash", "[1]+  Segmentation fault      (core dumped) x\n", ""),
             (Wording::Dash, "sh", "[1] + Done                       (sleep .2; echo x)\n", ""),
             (Wording::Dash, "sh", "[1] - Done(3)                    x\ny\n", "y\n"),
             (Wording::Dash, "sh", "[2]   Terminated                 sleep 9\n", ""),
@@ -297,16 +236,12 @@ mod tests {
     fn what_only_looks_alike_stays() {
         for text in [
             "[1]+  Running                 sleep 100 &\n",
-            "[1]+  Stopped                 vi\n",
             "[1] 4242\n",
             "[1] choose: ",
-            "[x]+  Done                    a\n",
-            "[]+  Done                    a\n",
-            "x[1]+  Done                    a\n",
             "[1]+  Done",
-            "[1]+ Done                    a\n",
-            "[1]+  Doner                   a\n",
-            "[INFO] started\n",
+            "[1]+  Done                    'open\n",
+            "\n\n[\n",
+            "a[0] = [1, [2]]\n\n[INFO] started\n",
             "[",
         ] {
             assert_eq!(filtered(Wording::Bash, "bash", true, text), text);
