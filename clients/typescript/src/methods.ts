@@ -121,6 +121,8 @@ import type {
   SessionCreateReply,
   SessionDestroyParams,
   SessionDestroyReply,
+  SessionForkParams,
+  SessionForkReply,
   SessionInfo,
   SessionInfoParams,
   SessionInputParams,
@@ -437,6 +439,11 @@ export abstract class Methods {
   /** `session.destroy`: Ends a session and every process it started. */
   sessionDestroy(params: SessionDestroyParams, options?: CallOptions): Promise<SessionDestroyReply> {
     return this.request("session.destroy", params, options);
+  }
+
+  /** `session.fork`: Creates a session with the settings of another one and the state of its shell. */
+  sessionFork(params: SessionForkParams, options?: CallOptions): Promise<SessionForkReply> {
+    return this.request("session.fork", params, options);
   }
 
   /** `session.info`: Describes one session. */

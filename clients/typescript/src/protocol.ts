@@ -59,6 +59,7 @@ export const METHODS = [
   "session.bind",
   "session.create",
   "session.destroy",
+  "session.fork",
   "session.info",
   "session.input",
   "session.list",
@@ -988,6 +989,22 @@ export interface SessionDestroyReply {
   readonly state: SessionState;
 }
 
+export interface SessionForkReply {
+  /** RFC 3339, UTC, milliseconds. */
+  readonly created_at: string;
+  readonly name: string | null;
+  /** The shell's pid. */
+  readonly pid: number | null;
+  /** Where it runs. */
+  readonly runtime?: string | null;
+  /** Why it runs there, if the request left the choice to the daemon. */
+  readonly runtime_reason?: string | null;
+  readonly session_id: SessionId;
+  readonly shell: string;
+  readonly state: SessionState;
+  readonly working_dir: string;
+}
+
 /** `s-` and eight hex digits. */
 export type SessionId = string;
 
@@ -1882,6 +1899,13 @@ export interface SessionDestroyParams {
   readonly session_id: string;
 }
 
+export interface SessionForkParams {
+  /** Name of the new session, unique among living sessions. */
+  readonly name?: string | null;
+  /** Id or name of the session to begin with. */
+  readonly session_id: string;
+}
+
 /** Params of every request that names one session and nothing else. */
 export interface SessionInfoParams {
   /** A session's id or name. */
@@ -1996,6 +2020,7 @@ export interface Calls {
   "session.bind": { params: SessionBindParams; reply: SessionBindReply };
   "session.create": { params: SessionCreateParams; reply: SessionCreateReply };
   "session.destroy": { params: SessionDestroyParams; reply: SessionDestroyReply };
+  "session.fork": { params: SessionForkParams; reply: SessionForkReply };
   "session.info": { params: SessionInfoParams; reply: SessionInfo };
   "session.input": { params: SessionInputParams; reply: SessionInputReply };
   "session.list": { params: SessionListParams; reply: SessionListReply };

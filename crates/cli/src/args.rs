@@ -10,9 +10,9 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::config::{EnvFile, Flags, Key};
 use crate::verbs::{
-    agent, agents, attach, cancel, completions, confine, contacts, cp, doctor, envelope, hook, inbox, info,
-    kill, logs, ls, man, mcp, ps, relay, rename, reply, restart, run, runtimes, screen, send, send_input,
-    sent, serve, setup, sh, shutdown, swerex, top, version, wait, watch,
+    agent, agents, attach, cancel, completions, confine, contacts, cp, doctor, envelope, fork, hook, inbox,
+    info, kill, logs, ls, man, mcp, ps, relay, rename, reply, restart, run, runtimes, screen, send,
+    send_input, sent, serve, setup, sh, shutdown, swerex, top, version, wait, watch,
 };
 
 /// Shells that keep their state.
@@ -88,6 +88,7 @@ pub(crate) enum Verb {
     Ls(ls::Args),
     Info(info::Args),
     Kill(kill::Args),
+    Fork(fork::Args),
     Rename(rename::Args),
     Ps(ps::Args),
     Wait(wait::Args),

@@ -102,6 +102,7 @@ async fn client_verb(verb: Verb, context: &Context) -> Result<u8> {
         Verb::Run(args) => run::run(&args, context).await,
         Verb::Ls(args) => ls::run(&args, context).await,
         Verb::Info(args) => info::run(&args, context).await,
+        Verb::Fork(args) => fork::run(args, context).await,
         Verb::Rename(args) => rename::run(args, context).await,
         Verb::Kill(args) => kill::run(&args, context).await,
         Verb::Ps(args) => ps::run(&args, context).await,

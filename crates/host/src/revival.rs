@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use trl_journal::{Caps, Journal, KeptExec, SessionFile, Since, recover};
+use trl_protocol::ids::IDENTITY;
 use trl_protocol::wire::{Mode, RunSpec, SessionSpec, Stdin};
 
 use crate::activity::timestamp;
@@ -22,6 +23,14 @@ pub(crate) struct SavedState {
     pub(crate) since: Since,
 }
 
+/// What a session begins with that was made from another one.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Begin {
+    /// None if the shell of that one has never printed its state.
+    pub(crate) snapshot: Option<Snapshot>,
+    pub(crate) cwd: String,
+}
+
 /// What a host begins with.
 #[derive(Debug)]
 pub(crate) struct Past {
@@ -34,21 +43,36 @@ pub(crate) struct Past {
     pub(crate) restarts: u64,
     pub(crate) created_at: String,
     pub(crate) note: Option<String>,
+    /// The session had a shell before.
+    pub(crate) is_replaced: bool,
 }
 
 impl Past {
-    pub(crate) fn of(spec: &SessionSpec, caps: Caps) -> io::Result<Past> {
+    pub(crate) fn of(spec: &mut SessionSpec, caps: Caps) -> io::Result<Past> {
         let dir = Path::new(&spec.state_dir);
         if spec.resume {
             return Past::left_in(dir, caps);
         }
         let mut past = Past::none(spec, Journal::open(dir, caps)?)?;
+        if let Some(begin) = spec.begin_with.take() {
+            let Begin { snapshot, cwd } = serde_json::from_value(begin)?;
+            past.cwd = cwd;
+            past.snapshot = snapshot;
+            if let Some(snapshot) = &mut past.snapshot {
+                adopt(snapshot, &spec.env, &spec.env);
+                past.note = snapshot.lacks().map(|names| {
+                    format!("this session was made from another one, without {names}: too large to be kept")
+                });
+            }
+            return Ok(past);
+        }
         match kept_state(spec) {
             Some(Kept::State(snapshot, cwd)) => {
                 past.note = Some(format!(
                     "this shell continues with the directory, variables, functions and options of an earlier session{}",
                     without(Some(&snapshot))
                 ));
+                past.is_replaced = true;
                 past.cwd = cwd;
                 past.snapshot = Some(*snapshot);
             }
@@ -69,6 +93,7 @@ impl Past {
             restarts: 0,
             created_at: timestamp(),
             note: None,
+            is_replaced: false,
         })
     }
 
@@ -90,6 +115,7 @@ impl Past {
                 "the session was lost and restarted; this command ran in a new shell with the restored state{}",
                 without(file.state.snapshot.as_ref())
             )),
+            is_replaced: true,
             snapshot: file.state.snapshot,
         })
     }
@@ -122,27 +148,31 @@ fn kept_state(spec: &SessionSpec) -> Option<Kept> {
         return Some(Kept::NotForThis);
     }
     let mut snapshot = file.state.snapshot.filter(|_| file.spec.dialect == spec.dialect)?;
-    let inherited = |name: &String, declared: &String| {
-        // Which session this is, and what the earlier one was given and did not change: the new environment has that.
-        let given = file.spec.env.get(name).is_some_and(|value| {
-            ["=\"", "='", "="].iter().any(|before| {
-                let end = before.trim_start_matches('=');
-                declared.trim_end().ends_with(&format!("{before}{value}{end}"))
-            })
-        });
-        name.starts_with("TRL_") || given
-    };
-    let dropped: Vec<String> = snapshot
-        .variables
-        .iter()
-        .filter(|(name, text)| inherited(name, text))
-        .map(|(name, _)| name.clone())
-        .collect();
-    for name in &dropped {
-        snapshot.variables.remove(name);
-        snapshot.exported.remove(name);
-    }
+    adopt(&mut snapshot, &file.spec.env, &spec.env);
     Some(Kept::State(Box::new(snapshot), file.info.working_dir))
+}
+
+/// Makes the state of a session that began with `before` that of one that begins with `now`. What the
+/// first was given and did not change is what the second is given; so is what tells which session it is.
+fn adopt(snapshot: &mut Snapshot, before: &BTreeMap<String, String>, now: &BTreeMap<String, String>) {
+    let is_unchanged = |name: &str, declared: &str| {
+        before.get(name).is_some_and(|value| {
+            ["=\"", "='", "="].iter().any(|begin| {
+                let end = begin.trim_start_matches('=');
+                declared.trim_end().ends_with(&format!("{begin}{value}{end}"))
+            })
+        })
+    };
+    let is_identity = |name: &str| IDENTITY.contains(&name);
+    let mut given = Snapshot::of_env(now).variables;
+    // A variable that the first was given and that is missing was unset there.
+    given.retain(|name, _| is_identity(name) || !before.contains_key(name) || snapshot.knows(name));
+    snapshot.variables.retain(|name, declared| !is_identity(name) && !is_unchanged(name, declared));
+    given.retain(|name, _| !snapshot.knows(name));
+    let variables = &snapshot.variables;
+    snapshot.exported.retain(|name| variables.contains_key(name) || snapshot.readonly.contains(name));
+    snapshot.exported.extend(given.keys().cloned());
+    snapshot.variables.append(&mut given);
 }
 
 /// What a restored state lacks, as part of a note.

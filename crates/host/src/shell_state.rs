@@ -37,12 +37,7 @@ pub(crate) struct ShellState {
 }
 
 impl ShellState {
-    pub(crate) fn new(
-        snapshot: Option<Snapshot>,
-        cwd: String,
-        note: Option<String>,
-        restarts: u64,
-    ) -> ShellState {
+    pub(crate) fn new(snapshot: Option<Snapshot>, cwd: String, restarts: u64) -> ShellState {
         ShellState {
             has_hooks: snapshot.as_ref().is_some_and(plain::has_hooks),
             snapshot,
@@ -51,8 +46,8 @@ impl ShellState {
             cwd,
             last_status: 0,
             unrecorded: Vec::new(),
-            replaced: note.is_some(),
-            note,
+            replaced: false,
+            note: None,
             restarts,
         }
     }
@@ -218,7 +213,7 @@ mod tests {
     }
 
     fn state() -> ShellState {
-        ShellState::new(Some(Snapshot::default()), "/".to_owned(), None, 0)
+        ShellState::new(Some(Snapshot::default()), "/".to_owned(), 0)
     }
 
     #[test]
@@ -233,7 +228,7 @@ mod tests {
 
     #[test]
     fn without_a_printed_state_every_command_may_change_something() {
-        let state = ShellState::new(None, "/".to_owned(), None, 0);
+        let state = ShellState::new(None, "/".to_owned(), 0);
         assert!(!state.is_left_alone_by(&run("ls")));
         let with_dir = RunSpec { working_dir: Some("/tmp".to_owned()), ..run("ls") };
         assert!(!self::state().is_left_alone_by(&with_dir));

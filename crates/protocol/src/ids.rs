@@ -8,6 +8,9 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Variables that tell programs in a session which one it is (id, name) and where its daemon listens.
+pub const IDENTITY: [&str; 3] = ["TRL_SESSION_ID", "TRL_SESSION_NAME", "TRL_SOCKET_PATH"];
+
 /// `s-` and eight hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]

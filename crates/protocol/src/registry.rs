@@ -31,6 +31,8 @@ pub enum Request => Reply {
     SessionDestroy = "session.destroy", session::DestroyParams => session::Destroyed, CHANGES;
     /// Starts a new shell for a session and restores its state.
     SessionRestart = "session.restart", session::RestartParams => session::Restarted, CHANGES;
+    /// Creates a session with the settings of another one and the state of its shell.
+    SessionFork = "session.fork", session::ForkParams => session::Created, CHANGES;
     /// Gives a living session another name.
     SessionRename = "session.rename", session::RenameParams => session::Renamed, CHANGES;
     /// Ends a session when the connection that asked closes, or no longer.

@@ -184,6 +184,16 @@ pub struct RestartParams {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+pub struct ForkParams {
+    /// Id or name of the session to begin with.
+    pub session_id: String,
+    /// Name of the new session, unique among living sessions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct RenameParams {
     /// A session's id or name.
     pub session_id: String,

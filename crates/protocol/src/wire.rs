@@ -74,6 +74,9 @@ pub struct SessionSpec {
     /// A file with the state to begin with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restore_state: Option<String>,
+    /// The state of another session's shell to begin with. Only hosts know what is in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begin_with: Option<serde_json::Value>,
     #[serde(default)]
     pub durability: Durability,
     /// What the host finds out itself, since the daemon is elsewhere. `shell`, `shell_path`, `dialect` and
@@ -200,6 +203,10 @@ pub enum ToHost {
         req: u64,
     },
     Restart {
+        req: u64,
+    },
+    /// Answered with `Forked` once the state that the last command left is known.
+    Fork {
         req: u64,
     },
     /// Answered with `Session` once the name is stored.
@@ -377,6 +384,11 @@ pub enum FromHost {
         req: u64,
         done: Box<FileDone>,
     },
+    /// This session's own spec, with the state of its shell in `begin_with`.
+    Forked {
+        req: u64,
+        spec: Box<SessionSpec>,
+    },
     Fault {
         req: u64,
         fault: Fault,
@@ -412,6 +424,7 @@ impl FromHost {
             | FromHost::Execs { req, .. }
             | FromHost::Session { req, .. }
             | FromHost::File { req, .. }
+            | FromHost::Forked { req, .. }
             | FromHost::Fault { req, .. }
             | FromHost::Ended { req, .. } => *req,
         }
@@ -437,6 +450,7 @@ impl FromHost {
             | FromHost::Execs { .. }
             | FromHost::Session { .. }
             | FromHost::File { .. }
+            | FromHost::Forked { .. }
             | FromHost::Fault { .. }
             | FromHost::Ended { .. } => true,
         }

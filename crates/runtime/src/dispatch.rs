@@ -32,6 +32,7 @@ impl Runtime {
 
     // Without a catch-all: a new method does not compile until somebody answers it.
     #[deny(clippy::wildcard_enum_match_arm)]
+    #[expect(clippy::too_many_lines, reason = "one arm per method and nothing else")]
     async fn perform<S: EventSink>(
         &self,
         request: Request,
@@ -54,6 +55,9 @@ impl Runtime {
             }
             Request::SessionRestart(params) => {
                 wrap::<m::SessionRestart>(session::restart::perform(runtime, &params).await)
+            }
+            Request::SessionFork(params) => {
+                wrap::<m::SessionFork>(session::fork::perform(runtime, params, caller).await)
             }
             Request::SessionRename(params) => {
                 wrap::<m::SessionRename>(session::rename::perform(runtime, params).await)

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use trl_protocol::ids::is_env_name;
+use trl_protocol::ids::{IDENTITY, is_env_name};
 use trl_protocol::{Fault, SessionId};
 
 use crate::Config;
@@ -58,6 +58,11 @@ pub(crate) fn of_session(
     env
 }
 
+/// Removes what [`identify`] sets: it is that of another session.
+pub(crate) fn forget_identity(env: &mut BTreeMap<String, String>) {
+    env.retain(|name, _| !IDENTITY.contains(&name.as_str()));
+}
+
 /// Tells those inside which session this is and where its daemon is.
 pub(crate) fn identify(
     env: &mut BTreeMap<String, String>,
@@ -66,12 +71,13 @@ pub(crate) fn identify(
     name: Option<&str>,
 ) {
     let mut set = |name: &str, value: &str| env.insert(name.to_owned(), value.to_owned());
-    set("TRL_SESSION_ID", &id.to_string());
+    let [id_name, name_name, socket_name] = IDENTITY;
+    set(id_name, &id.to_string());
     if let Some(name) = name {
-        set("TRL_SESSION_NAME", name);
+        set(name_name, name);
     }
     if let Some(socket) = config.socket.as_deref().and_then(|socket| socket.to_str()) {
-        set("TRL_SOCKET_PATH", socket);
+        set(socket_name, socket);
     }
 }
 

@@ -141,6 +141,7 @@ fn spec() -> SessionSpec {
         resume: false,
         keep_state: None,
         restore_state: None,
+        begin_with: None,
         open_files: None,
         durability: Default::default(),
         resolve: None,

@@ -123,7 +123,10 @@ pub fn all_others() -> impl Iterator<Item = i32> {
 /// Where another process of this user can open what `fd` refers to.
 pub fn path_of_descriptor(fd: &impl std::os::fd::AsFd) -> String {
     use std::os::fd::AsRawFd as _;
-    format!("/proc/{}/fd/{}", std::process::id(), fd.as_fd().as_raw_fd())
+    use std::sync::OnceLock;
+    // The system is asked once: every command has several descriptors.
+    static OWN: OnceLock<u32> = OnceLock::new();
+    format!("/proc/{}/fd/{}", OWN.get_or_init(std::process::id), fd.as_fd().as_raw_fd())
 }
 
 /// Memory in RAM, in bytes; 0 if it cannot be read.

@@ -72,6 +72,7 @@ METHODS: tuple[str, ...] = (
     "session.bind",
     "session.create",
     "session.destroy",
+    "session.fork",
     "session.info",
     "session.input",
     "session.list",
@@ -1923,6 +1924,37 @@ class SessionDestroyReply(Shown):
         return cls(
             session_id=data["session_id"],
             state=data["state"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionForkReply(Shown):
+    #: RFC 3339, UTC, milliseconds.
+    created_at: str
+    name: str | None
+    #: The shell's pid.
+    pid: int | None
+    #: Where it runs.
+    runtime: str | None = None
+    #: Why it runs there, if the request left the choice to the daemon.
+    runtime_reason: str | None = None
+    session_id: str
+    shell: str
+    state: SessionState
+    working_dir: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            created_at=data["created_at"],
+            name=data["name"],
+            pid=data["pid"],
+            runtime=data.get("runtime"),
+            runtime_reason=data.get("runtime_reason"),
+            session_id=data["session_id"],
+            shell=data["shell"],
+            state=data["state"],
+            working_dir=data["working_dir"],
         )
 
 

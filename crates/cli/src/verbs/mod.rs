@@ -12,6 +12,7 @@ pub(crate) mod contacts;
 pub(crate) mod cp;
 pub(crate) mod doctor;
 pub(crate) mod envelope;
+pub(crate) mod fork;
 pub(crate) mod hook;
 pub(crate) mod inbox;
 pub(crate) mod info;

@@ -260,7 +260,19 @@ fn a_deadline_near_the_end_is_one_or_the_other(shell: Shell) {
     session.keeps_state();
 }
 
+/// Whatever the shell itself makes of it.
+fn the_status_is_that_of_the_signal(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    for text in ["while :; do :; done", "while true; do x=1; done", "f() { while :; do true; done; }; f"] {
+        times_out(&mut session, text).exits(130);
+    }
+    let stubborn = "sh -c 'trap \"\" INT TERM; sleep 30; :'";
+    times_out(&mut session, &format!("{stubborn} | {stubborn}")).exits(137);
+}
+
 in_each_shell!(
+    the_status_is_that_of_the_signal,
     a_sleep_is_ended_and_the_state_is_untouched,
     nothing_of_the_rest_runs,
     nothing_of_the_rest_runs_after_a_stubborn_child,

@@ -19,6 +19,7 @@ fn events_come_in_order_and_the_response_last(shell: Shell) {
         "{data}"
     );
     assert_eq!(data["exec_id"], answer.events[0].data["exec_id"]);
+    assert_eq!(answer.events[0].data["pid"], session.created["pid"], "the shell runs it");
     assert_eq!(data["stdout_bytes"], expected('o').len());
     assert!(data.get("stdout").is_none() && data.get("stderr").is_none(), "no texts in the response: {data}");
 }

@@ -56,6 +56,7 @@ fn table() -> Vec<(&'static str, Value, Scope)> {
         ("session.info", session.clone(), Read),
         ("session.destroy", session.clone(), Run),
         ("session.restart", session.clone(), Run),
+        ("session.fork", session.clone(), Run),
         ("session.rename", with(&session, json!({"name": "other"})), Run),
         ("session.bind", session.clone(), Run),
         ("session.attach", session.clone(), Run),

@@ -3,6 +3,7 @@
 mod connection_bound;
 mod descriptors;
 mod first_use;
+mod fork;
 mod hostile;
 mod invisible;
 mod large_state;

@@ -139,8 +139,8 @@ pub(crate) struct StopTargets {
     pub(crate) doomed: Vec<Process>,
     /// Those of them whose end is awaited.
     pub(crate) awaited: Option<Awaited>,
-    /// The program that the shell waited for, if that was one and no more.
-    pub(crate) sole: Option<(i32, u64)>,
+    /// The programs that the shell waited for when the stop began.
+    pub(crate) waited_for: BTreeSet<(i32, u64)>,
     /// Programs that the shell waited for and that got KILL.
     pub(crate) killed: BTreeSet<(i32, u64)>,
 }
@@ -184,9 +184,9 @@ impl Exec {
         }
     }
 
-    /// The process of a background command that runs.
-    pub(crate) fn background_pid(&self) -> Option<u32> {
-        Some(self.running()?.background.as_ref()?.pid as u32)
+    /// The process that runs it now: its own in the background, else the shell.
+    pub(crate) fn pid(&self, shell_pid: Option<u32>) -> Option<u32> {
+        self.running()?.background.as_ref().map(|background| background.pid as u32).or(shell_pid)
     }
 
     /// Where its stderr goes.
@@ -218,7 +218,7 @@ impl Exec {
         };
         let dropped = Stream::BOTH.map(|stream| self.journal.dropped(stream));
         let total = Stream::BOTH.map(|stream| self.journal.total(stream));
-        let pid = self.running().and_then(|_| self.background_pid().or(shell_pid));
+        let pid = self.pid(shell_pid);
         ExecInfo {
             exec_id: ExecId { session, number: self.number },
             session_id: session,

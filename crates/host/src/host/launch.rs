@@ -41,10 +41,14 @@ impl Host {
         }
     }
 
-    /// Background commands that waited for the shell's state have it now.
+    /// Background commands and forks that waited for the shell's state have it now.
     pub(super) fn release_awaiting_state(&mut self) {
         if self.driver.is_settling() {
             return;
+        }
+        for requester in self.subscribers.take_forkers() {
+            let answer = self.on_fork(requester);
+            self.subscribers.reply(requester, answer);
         }
         for (requester, run) in self.commands.take_awaiting_state() {
             let answer = self.on_run(requester, run);
@@ -95,9 +99,10 @@ impl Host {
 
     /// Those who follow a command hear that it runs now.
     fn tell_start(&mut self, number: u64) {
+        let shell = self.shell_pid();
         let Some(exec) = self.commands.get(number) else { return };
         for Requester { link, req } in self.subscribers.listeners_of(number) {
-            self.subscribers.send(link, &started(req, exec));
+            self.subscribers.send(link, &started(req, exec, shell));
         }
     }
 

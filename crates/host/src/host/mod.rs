@@ -152,13 +152,13 @@ impl Host {
         }
     }
 
-    fn start(spec: SessionSpec, groups: Groups) -> Result<Host, Refused> {
+    fn start(mut spec: SessionSpec, groups: Groups) -> Result<Host, Refused> {
         if let Some(most) = spec.open_files {
             restrict_open_files(most);
         }
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let caps = Caps::of(spec.limits.journal_bytes.unwrap_or(limits::DEFAULT_JOURNAL_BYTES));
-        let past = Past::of(&spec, caps)?;
+        let past = Past::of(&mut spec, caps)?;
         let mut journal = past.journal;
         if spec.durability == Durability::Power {
             journal.survive_power_cuts();
@@ -175,11 +175,18 @@ impl Host {
         })?;
         let traits = Traits { may_run_nothing: shell.dialect.may_run_nothing() };
         let fresh = Fresh { restore: past.snapshot.is_some(), startup_files: shell.reads_startup_files() };
+        let mut state = ShellState::new(past.snapshot, dir, past.restarts);
+        if past.is_replaced {
+            state.mark_replaced();
+        }
+        if let Some(note) = past.note {
+            state.set_note(note);
+        }
         Ok(Host {
             driver: Driver::new(traits, fresh, Instant::now()),
             effects: Effects::new(),
             shell: Some(shell),
-            state: ShellState::new(past.snapshot, dir, past.note, past.restarts),
+            state,
             commands: Commands::new(journal, caps, past.execs, past.next_number, past.command_count),
             subscribers: Subscribers::default(),
             terminal: SharedTerminal::default(),

@@ -1,6 +1,7 @@
 //! The shell comes back: what it says then, as an event for the driver.
 
 use trl_protocol::exec::Stream;
+use trl_protocol::wire::Dialect;
 
 use super::Host;
 use crate::commands::Exec;
@@ -8,7 +9,7 @@ use crate::driver::{Event, OwnLine, Prompt, Status};
 use crate::shell::prompt::{self, Report};
 use crate::shell::{cwd_of, reach};
 
-/// What bash reports for a text that cannot be parsed.
+/// What bash reports for a text that cannot be parsed, and zsh for some errors of its own.
 const SYNTAX_ERROR: i32 = 2;
 /// What a shell reports after an interrupt, whatever its program died of.
 const INTERRUPTED: i32 = 128 + libc::SIGINT;
@@ -110,6 +111,10 @@ impl Host {
     fn true_status(&self, number: u64, status: i32) -> i32 {
         if status == INTERRUPTED && self.was_killed(number) {
             return KILLED;
+        }
+        // Of a loop of its own that was interrupted zsh says sometimes 130 and sometimes this.
+        if self.spec.dialect == Dialect::Zsh && status == SYNTAX_ERROR && self.was_interrupted_alone(number) {
+            return INTERRUPTED;
         }
         let Some(shell) = &self.shell else { return status };
         let is_old = status == self.state.last_status() && status != SYNTAX_ERROR;

@@ -34,6 +34,7 @@ impl Host {
         number: u64,
         mode: Mode,
     ) -> Result<Option<FromHost>, Fault> {
+        let shell = self.shell_pid();
         let Some(exec) = self.commands.get_mut(number).filter(|_| mode != Mode::Stream) else {
             return self.on_attach(requester, number, [0, 0]);
         };
@@ -42,6 +43,6 @@ impl Host {
             self.answer(number);
             return Ok(None);
         }
-        Ok(Some(started(requester.req, exec)))
+        Ok(Some(started(requester.req, exec, shell)))
     }
 }

@@ -70,6 +70,7 @@ impl Host {
                 (req, info.map(|info| Some(FromHost::Execs { req, execs: vec![info] })))
             }
             ToHost::File { req, file } => (req, self.on_file(from(req), &file)),
+            ToHost::Fork { req } => (req, self.on_fork(from(req))),
             ToHost::Rename { req, name } => (req, self.on_rename(req, name)),
             ToHost::Session { req } => {
                 (req, Ok(Some(FromHost::Session { req, session: Box::new(self.info_with_usage()) })))
@@ -116,7 +117,7 @@ impl Host {
         let exec = self.known(number)?;
         // Beyond the end there is nothing yet; what comes is sent from its true offset on.
         let next = Stream::BOTH.map(|stream| next[stream.index()].min(exec.journal.total(stream)));
-        let started = started(requester.req, exec);
+        let started = started(requester.req, exec, self.shell_pid());
         self.subscribers.send(requester.link, &started);
         self.subscribers.follow(requester, number, next, &self.commands);
         Ok(None)

@@ -75,7 +75,9 @@ impl Host {
         match mode {
             // Who follows it hears of its start when it starts; see `launch`.
             Mode::Stream if !background && (!exec.is_queued() || is_next) => Ok(None),
-            Mode::Stream | Mode::Detached | Mode::Collect => Ok(Some(started(requester.req, exec))),
+            Mode::Stream | Mode::Detached | Mode::Collect => {
+                Ok(Some(started(requester.req, exec, self.shell_pid())))
+            }
         }
     }
 
@@ -200,8 +202,8 @@ impl Host {
 }
 
 /// The answer to a command that was taken in.
-pub(super) fn started(req: u64, exec: &Exec) -> FromHost {
-    FromHost::Started { req, exec: exec.number, queued: exec.is_queued(), pid: exec.background_pid() }
+pub(super) fn started(req: u64, exec: &Exec, shell_pid: Option<u32>) -> FromHost {
+    FromHost::Started { req, exec: exec.number, queued: exec.is_queued(), pid: exec.pid(shell_pid) }
 }
 
 fn open_input(stdin: &Stdin) -> io::Result<Input> {

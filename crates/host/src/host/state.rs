@@ -6,11 +6,14 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use trl_journal::{SessionFile, Since};
+use trl_protocol::fault::{Code, Fault};
+use trl_protocol::wire::{FromHost, SessionSpec};
 
 use super::Host;
 use crate::cage::Visible;
+use crate::commands::Requester;
 use crate::driver::{AskState, Attempt, Event, Purpose, StateRead};
-use crate::revival::SavedState;
+use crate::revival::{Begin, SavedState};
 use crate::shell::dialect::Settle;
 use crate::shell::snapshot::Snapshot;
 use crate::shell::{MemFile, StatePrint, careful, may_write, memory_of, text, umask_of};
@@ -102,6 +105,23 @@ impl Host {
             }
         }
         StateRead::Known
+    }
+
+    /// Tells what another session needs to begin as this one is. While a command runs, that is the
+    /// state before it.
+    pub(super) fn on_fork(&mut self, who: Requester) -> Result<Option<FromHost>, Fault> {
+        if self.shutdown.has_begun() {
+            return Err(Fault::new(Code::SessionTerminated, "the session is ending"));
+        }
+        if self.driver.is_settling() {
+            self.subscribers.await_fork(who);
+            return Ok(None);
+        }
+        let begin = Begin { snapshot: self.state.known().cloned(), cwd: self.state.cwd().to_owned() };
+        let begin = serde_json::to_value(begin)
+            .map_err(|error| Fault::internal(format!("the shell's state cannot be told: {error}")))?;
+        let spec = Box::new(SessionSpec { begin_with: Some(begin), ..self.spec.clone() });
+        Ok(Some(FromHost::Forked { req: who.req, spec }))
     }
 
     /// Writes down what a host after this one needs. On a full disk the last that could be written stays.

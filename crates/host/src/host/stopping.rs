@@ -107,7 +107,7 @@ impl Host {
             seen: shell.map(|shell| ProcessSnapshot::now(shell, &job)).unwrap_or_default(),
             doomed: Vec::new(),
             awaited: None,
-            sole: sole(&job, shell),
+            waited_for: children(&job, shell),
             killed: BTreeSet::new(),
         });
         let waited_for = children(&job, shell);
@@ -143,11 +143,20 @@ impl Host {
         }
     }
 
-    /// Whether the only program that the shell waited for had to be killed.
+    /// Whether every program that the shell waited for had to be killed.
     pub(super) fn was_killed(&self, number: u64) -> bool {
-        let running = self.commands.get(number).and_then(Exec::running);
-        let targets = running.and_then(|running| running.targets.as_ref());
-        targets.is_some_and(|targets| targets.sole.is_some_and(|sole| targets.killed.contains(&sole)))
+        self.stop_targets(number).is_some_and(|targets| {
+            !targets.waited_for.is_empty() && targets.waited_for.is_subset(&targets.killed)
+        })
+    }
+
+    /// Whether a stop has found the shell at work without any program.
+    pub(super) fn was_interrupted_alone(&self, number: u64) -> bool {
+        self.stop_targets(number).is_some_and(|targets| targets.waited_for.is_empty())
+    }
+
+    fn stop_targets(&self, number: u64) -> Option<&StopTargets> {
+        self.commands.get(number)?.running()?.targets.as_ref()
     }
 
     /// Whether something that was part of a stopped command is still alive. Its strays are killed.
@@ -242,11 +251,6 @@ fn children(job: &[tree::Process], shell: Option<Pid>) -> BTreeSet<(i32, u64)> {
     let shell = shell.map(|shell| shell.as_raw_nonzero().get());
     let is_child = |process: &&tree::Process| Some(process.parent) == shell && !process.zombie;
     job.iter().filter(is_child).map(|process| (process.pid, process.started)).collect()
-}
-
-fn sole(job: &[tree::Process], shell: Option<Pid>) -> Option<(i32, u64)> {
-    let children = children(job, shell);
-    children.first().copied().filter(|_| children.len() == 1)
 }
 
 /// The C library keeps 32 and 33 to itself.

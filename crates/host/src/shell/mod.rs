@@ -10,6 +10,7 @@ pub mod careful;
 pub mod control;
 pub mod dialect;
 pub mod messages;
+mod notice;
 pub mod plain;
 pub mod prompt;
 pub mod quote;
@@ -23,6 +24,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::fs::{MemfdFlags, Mode, OFlags};
@@ -49,6 +51,8 @@ pub struct Shell {
     pub dialect: &'static dyn Dialect,
     pub control: Control,
     pub status: OwnedFd,
+    /// What its descriptor refers to, as `/proc` names it.
+    status_link: Option<PathBuf>,
     pub terminal: OwnedFd,
     nonce: String,
     /// Under which its status was asked for last, until it has come back.
@@ -89,6 +93,7 @@ impl Shell {
         let (control, stdin) = Control::new()?;
         let (status, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&status, true)?;
+        let status_link = std::fs::read_link(format!("/proc/self/fd/{}", status.as_raw_fd())).ok();
 
         let mut command = Command::new(&spec.shell_path);
         command
@@ -129,6 +134,7 @@ impl Shell {
             dialect,
             control,
             status,
+            status_link,
             terminal,
             nonce: nonce()?,
             asked: None,
@@ -204,10 +210,8 @@ impl Shell {
     /// Whether its stderr is the status channel, as it is while it runs no command. A command has
     /// another stderr, so what it writes to the channel is no prompt.
     pub fn is_at_top(&self) -> bool {
-        let link = |pid: String, fd: i32| std::fs::read_link(format!("/proc/{pid}/fd/{fd}"));
-        let own = link("self".to_owned(), self.status.as_raw_fd());
-        match (own, link(self.raw_pid().to_string(), 2)) {
-            (Ok(own), Ok(its)) => own == its,
+        match (&self.status_link, std::fs::read_link(format!("/proc/{}/fd/2", self.raw_pid()))) {
+            (Some(own), Ok(its)) => *own == its,
             // It cannot be looked at; then it is believed.
             _ => true,
         }

@@ -188,7 +188,7 @@ impl Snapshot {
     }
 
     /// Whether the shell had such a variable, kept or not.
-    fn knows(&self, name: &str) -> bool {
+    pub(crate) fn knows(&self, name: &str) -> bool {
         self.variables.contains_key(name) || self.readonly.contains(name) || self.too_large.contains(name)
     }
 

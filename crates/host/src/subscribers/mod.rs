@@ -49,6 +49,8 @@ pub(crate) struct Subscribers {
     proxies: Vec<Requester>,
     /// Those who wait for a new shell.
     restarters: Vec<Requester>,
+    /// Those who wait for the state that the last command left.
+    forkers: Vec<Requester>,
     /// For reading from the journal; as large as one frame once it was needed.
     buffer: Vec<u8>,
 }
@@ -212,6 +214,14 @@ impl Subscribers {
 
     pub(crate) fn take_restarters(&mut self) -> Vec<Requester> {
         std::mem::take(&mut self.restarters)
+    }
+
+    pub(crate) fn await_fork(&mut self, who: Requester) {
+        self.forkers.push(who);
+    }
+
+    pub(crate) fn take_forkers(&mut self) -> Vec<Requester> {
+        std::mem::take(&mut self.forkers)
     }
 
     // Those who follow a command.

@@ -4,6 +4,7 @@ pub(crate) mod attach;
 pub(crate) mod bind;
 pub(crate) mod create;
 pub(crate) mod destroy;
+pub(crate) mod fork;
 pub(crate) mod info;
 pub(crate) mod input;
 pub(crate) mod list;

@@ -80,6 +80,7 @@ from ..protocol import (
     SessionCreateIsolationParam,
     SessionCreateReply,
     SessionDestroyReply,
+    SessionForkReply,
     SessionInfo,
     SessionInputReply,
     SessionLimitsParam,
@@ -1232,6 +1233,23 @@ class AsyncMethods:
             }
         )
         return await self._request("session.destroy", params, SessionDestroyReply)
+
+    async def session_fork(
+        self,
+        *,
+        session_id: str,
+        name: str | None = None,
+    ) -> SessionForkReply:
+        """`session.fork`: Creates a session with the settings of another one and the state
+        of its shell.
+        """
+        params = _given(
+            {
+                "session_id": session_id,
+                "name": name,
+            }
+        )
+        return await self._request("session.fork", params, SessionForkReply)
 
     async def session_info(
         self,

@@ -81,6 +81,7 @@ from ..protocol import (
     SessionCreateIsolationParam,
     SessionCreateReply,
     SessionDestroyReply,
+    SessionForkReply,
     SessionInfo,
     SessionInputReply,
     SessionLimitsParam,
@@ -1233,6 +1234,23 @@ class Methods:
             }
         )
         return self._request("session.destroy", params, SessionDestroyReply)
+
+    def session_fork(
+        self,
+        *,
+        session_id: str,
+        name: str | None = None,
+    ) -> SessionForkReply:
+        """`session.fork`: Creates a session with the settings of another one and the state
+        of its shell.
+        """
+        params = _given(
+            {
+                "session_id": session_id,
+                "name": name,
+            }
+        )
+        return self._request("session.fork", params, SessionForkReply)
 
     def session_info(
         self,

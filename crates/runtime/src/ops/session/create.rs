@@ -38,14 +38,17 @@ pub(crate) async fn perform(
     let runtime_reason = plan.reason.clone();
     let id = free_id(runtime, &*plan.backend).await?;
     let reservation = runtime.registry.reserve(plan.name.as_deref(), id)?;
-    // In a task of its own: a client that goes away must not leave half a session.
-    let making = tokio::spawn(make(Arc::clone(runtime), plan, reservation));
-    let made = making.await.unwrap_or_else(|error| Err(Fault::internal(format!("session.create: {error}"))));
-    let session = made?;
+    let backend = Arc::clone(&plan.backend);
+    let made = make(runtime, backend, plan.into_spec(runtime, id), reservation).await?;
+    Ok(Created { runtime_reason, ..introduce(&made, caller).await? })
+}
+
+/// The reply about a new session, once its shell is ready, or takes long to be.
+pub(super) async fn introduce(session: &Arc<Session>, caller: &Caller) -> Result<Created, Fault> {
     session.await_start(STARTUP_PATIENCE).await?;
     if caller.is_gone() {
         tracing::info!(session = %session.id, "the client disconnected before it got the session: it is ended");
-        destroy::end(&session, true).await?;
+        destroy::end(session, true).await?;
     }
     let info = session.last_info();
     Ok(Created {
@@ -57,7 +60,7 @@ pub(crate) async fn perform(
         created_at: info.created_at,
         pid: info.pid,
         runtime: info.runtime,
-        runtime_reason,
+        runtime_reason: None,
     })
 }
 
@@ -67,8 +70,8 @@ pub(crate) async fn temporary(runtime: &Arc<Inner>) -> Result<Arc<Session>, Faul
     let plan = Plan::of(runtime, params).await?;
     let id = free_id(runtime, &*plan.backend).await?;
     let reservation = runtime.registry.reserve_temporary(id)?;
-    let making = tokio::spawn(make(Arc::clone(runtime), plan, reservation));
-    making.await.unwrap_or_else(|error| Err(Fault::internal(format!("session.create: {error}"))))
+    let backend = Arc::clone(&plan.backend);
+    make(runtime, backend, plan.into_spec(runtime, id), reservation).await
 }
 
 /// What was asked for, resolved; only the id is missing.
@@ -199,6 +202,7 @@ impl Plan {
             resume: false,
             keep_state: self.keep_state,
             restore_state: self.restore_state,
+            begin_with: None,
             open_files: None,
             durability: self.durability,
             resolve,
@@ -208,48 +212,47 @@ impl Plan {
             outside: None,
         }
     }
+}
 
-    /// What `session.list` tells until the host answers.
-    fn info(&self, id: SessionId) -> SessionInfo {
-        let now = format!("{:.3}", jiff::Timestamp::now());
-        let (shell, working_dir) = match &self.prepared {
-            Prepared::Known { shell, working_dir, .. } => (shell.name.clone(), working_dir.clone()),
-            Prepared::ByHost => (
-                self.wanted.shell.clone().unwrap_or_default(),
-                self.wanted.working_dir.clone().unwrap_or_default(),
-            ),
-        };
-        SessionInfo {
-            session_id: id,
-            name: self.name.clone(),
-            shell,
-            working_dir,
-            state: SessionState::Creating,
-            env_keys: self.env.keys().cloned().collect(),
-            created_at: now.clone(),
-            last_activity: now,
-            command_count: 0,
-            timeout_s: self.timeout_s,
-            idle_timeout_s: self.idle_timeout_s,
-            pid: None,
-            host_pid: 0,
-            restarts: 0,
-            tty: self.tty,
-            stdout_bytes: 0,
-            stderr_bytes: 0,
-            running: None,
-            queued: 0,
-            unresponsive: false,
-            runtime: Some(self.backend.name().to_owned()),
-            damage: None,
-            startup_output: None,
-            confinement: Default::default(),
+/// What `session.list` tells until the host answers.
+fn description(spec: &SessionSpec, backend: &dyn Backend) -> SessionInfo {
+    let now = format!("{:.3}", jiff::Timestamp::now());
+    let (shell, working_dir) = match &spec.resolve {
+        None => (spec.shell.clone(), spec.working_dir.clone()),
+        Some(wanted) => {
+            (wanted.shell.clone().unwrap_or_default(), wanted.working_dir.clone().unwrap_or_default())
         }
+    };
+    SessionInfo {
+        session_id: spec.session_id,
+        name: spec.name.clone(),
+        shell,
+        working_dir,
+        state: SessionState::Creating,
+        env_keys: spec.env_keys.clone(),
+        created_at: now.clone(),
+        last_activity: now,
+        command_count: 0,
+        timeout_s: spec.timeout_s,
+        idle_timeout_s: spec.idle_timeout_s,
+        pid: None,
+        host_pid: 0,
+        restarts: 0,
+        tty: spec.tty,
+        stdout_bytes: 0,
+        stderr_bytes: 0,
+        running: None,
+        queued: 0,
+        unresponsive: false,
+        runtime: Some(backend.name().to_owned()),
+        damage: None,
+        startup_output: None,
+        confinement: Default::default(),
     }
 }
 
 /// What an isolated session never sees, whatever else it is given.
-fn hidden_dirs(config: &Config) -> Vec<String> {
+pub(super) fn hidden_dirs(config: &Config) -> Vec<String> {
     let dirs =
         [Some(&config.runtime_dir), Some(&config.state_dir), Some(&config.mail_dir), config.socket.as_ref()];
     let dirs = dirs.into_iter().flatten().chain(&config.private_paths);
@@ -274,19 +277,33 @@ fn check_limits(limits: &SessionLimits) -> Result<(), Fault> {
     }
 }
 
-/// Those who wait for the session hear of its end also if the client that asked for it is gone.
-async fn make(runtime: Arc<Inner>, plan: Plan, reservation: Reservation) -> Result<Arc<Session>, Fault> {
-    let made = start(&runtime, plan, reservation).await;
-    runtime.settle();
-    made
+/// Starts the session's host, in a task of its own: a client that goes away must not leave half a session.
+pub(super) async fn make(
+    runtime: &Arc<Inner>,
+    backend: Arc<dyn Backend>,
+    spec: SessionSpec,
+    reservation: Reservation,
+) -> Result<Arc<Session>, Fault> {
+    let runtime = Arc::clone(runtime);
+    let making = tokio::spawn(async move {
+        let made = start(&runtime, backend, spec, reservation).await;
+        // Those who wait for the session hear of its end also if the client that asked for it is gone.
+        runtime.settle();
+        made
+    });
+    making.await.unwrap_or_else(|error| Err(Fault::internal(format!("session.create: {error}"))))
 }
 
-async fn start(runtime: &Arc<Inner>, plan: Plan, reservation: Reservation) -> Result<Arc<Session>, Fault> {
+async fn start(
+    runtime: &Arc<Inner>,
+    backend: Arc<dyn Backend>,
+    spec: SessionSpec,
+    reservation: Reservation,
+) -> Result<Arc<Session>, Fault> {
     let id = reservation.id;
-    let backend = Arc::clone(&plan.backend);
-    reservation.describe(plan.info(id));
+    reservation.describe(description(&spec, &*backend));
     runtime.backends.remember(&*backend);
-    let started = backend.start(plan.into_spec(runtime, id)).await;
+    let started = backend.start(spec).await;
     runtime.health.note(&*backend, started.as_ref().map(drop));
     match started {
         Ok(started) => {
@@ -302,7 +319,7 @@ async fn start(runtime: &Arc<Inner>, plan: Plan, reservation: Reservation) -> Re
 }
 
 /// An id that no session has or had.
-async fn free_id(runtime: &Inner, backend: &dyn Backend) -> Result<SessionId, Fault> {
+pub(super) async fn free_id(runtime: &Inner, backend: &dyn Backend) -> Result<SessionId, Fault> {
     loop {
         let number =
             getrandom::u32().map_err(|error| Fault::internal(format!("no random numbers: {error}")))?;
