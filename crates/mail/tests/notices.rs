@@ -230,3 +230,41 @@ async fn assignments_by_session_project_and_for_all() {
         assert_eq!(fault.code.as_str(), code, "{bad}");
     }
 }
+
+/// The server of a harness session is this process here; the process that started it stands for the harness.
+#[tokio::test]
+async fn a_harness_that_goes_on_under_another_id_keeps_its_session() {
+    let office = Office::open();
+    let (server, harness) = (std::process::id(), std::os::unix::process::parent_id());
+    for name in ["ann", "bob"] {
+        office.get(0, "agent.create", json!({ "name": name })).await;
+    }
+    let notices = |id: &str, pids: &[u32]| {
+        office.get(7, "mail.notices", json!({"harness_session_id": id, "harness_pids": pids}))
+    };
+    // What a person started at a terminal is not meant, whatever started that.
+    let cli = json!({"agent": "ann", "harness": "cli", "harness_session_id": "terminal", "pid": server});
+    office.get(1, "agent.use", cli).await;
+    assert_eq!(notices("new", &[harness]).await["agent"], Value::Null);
+    office.get(2, "agent.use", json!({"agent": "bob", "harness_session_id": "old", "pid": server})).await;
+    for pids in [&[][..], &[server][..], &[u32::MAX / 2][..]] {
+        assert_eq!(notices("new", pids).await["agent"], Value::Null, "{pids:?}");
+    }
+    let mut before = waiter();
+    before["harness_session_id"] = json!("old");
+    let waits = office.get(8, "mail.notices", before);
+    let (before, found) = tokio::join!(waits, notices("new", &[u32::MAX / 2, harness]));
+    assert_eq!((&found["agent"], &found["label"]), (&json!("bob"), &json!("claude:1")));
+    assert_eq!(before["over"], true, "the waiter of the id before ends");
+    // From here on it is the session of that id, and of no other.
+    assert_eq!(notices("new", &[]).await["agent"], "bob");
+    assert_eq!(notices("old", &[]).await["agent"], Value::Null);
+    // A live session of the id that is asked for comes first.
+    let live = json!({"agent": "ann", "harness_session_id": "live"});
+    office.get(3, "agent.use", live).await;
+    assert_eq!(notices("live", &[harness]).await["agent"], "ann");
+    // A resumed one has its label.
+    office.get(7, "agent.release", json!({"harness_session_id": "new"})).await;
+    let again = office.get(4, "agent.use", json!({"agent": "bob", "harness_session_id": "new"})).await;
+    assert_eq!(again["label"], "claude:1");
+}
