@@ -59,7 +59,7 @@ fn start() -> io::Result<()> {
 fn detach() {
     // It fails only for a group leader, which a fresh child is not.
     rustix::process::setsid().ok();
-    close_descriptors_from(3);
+    close_descriptors(3, libc::c_uint::MAX);
 }
 
 /// The same for a process that nobody is to wait for, with one descriptor kept.
@@ -70,8 +70,11 @@ fn detach_keeping(kept: OwnedFd) -> io::Result<OwnedFd> {
     rustix::stdio::dup2_stdout(&null)?;
     rustix::stdio::dup2_stderr(&null)?;
     drop(null);
-    let kept = if kept.as_raw_fd() == 3 { kept } else { rustix::io::fcntl_dupfd_cloexec(&kept, 3)? };
-    close_descriptors_from(4);
+    let number = libc::c_uint::try_from(kept.as_raw_fd()).map_err(io::Error::other)?;
+    if number > 3 {
+        close_descriptors(3, number - 1);
+    }
+    close_descriptors(number + 1, libc::c_uint::MAX);
     Ok(kept)
 }
 
@@ -98,7 +101,7 @@ fn null() -> io::Result<OwnedFd> {
 
 /// What the daemon's own parent left open would live on here for days: somebody's
 /// pipe that never ends, somebody's lock that is never released.
-fn close_descriptors_from(first: libc::c_uint) {
-    // SAFETY: nothing in this process uses a descriptor from there on.
-    unsafe { libc::close_range(first, libc::c_uint::MAX, 0) };
+fn close_descriptors(first: libc::c_uint, last: libc::c_uint) {
+    // SAFETY: nothing in this process uses one of these descriptors.
+    unsafe { libc::close_range(first, last, 0) };
 }
