@@ -323,6 +323,26 @@ fn a_machine_of_another_architecture_is_refused_with_both_named() {
 }
 
 #[test]
+fn a_host_program_that_does_not_arrive_whole_is_told_and_leaves_nothing() {
+    let Some(far) = Far::new() else { return };
+    let cat = far.dir.path().join("far-bin/cat");
+    let home = Home::new();
+    let daemon = Daemon::start(&home, &far);
+    let full = "#!/bin/sh\nhead -c 1000; echo 'cat: write error: No space left on device' >&2; exit 1\n";
+    for (program, said) in [(full, "free some"), ("#!/bin/sh\nhead -c 1000\n", "whole")] {
+        write(&cat, program, 0o755);
+        let message = daemon.fails("session.create", json!({}), "RUNTIME_UNAVAILABLE");
+        assert!(message.contains(said), "{message}");
+        let cache = far.dir.path().join("home/cache/trl");
+        assert_eq!(std::fs::read_dir(cache).unwrap().count(), 0, "a part of the program is left");
+    }
+    std::fs::remove_file(&cat).unwrap();
+    daemon.ok("session.create", json!({"name": "s"}));
+    daemon.end();
+    far.assert_no_leftovers();
+}
+
+#[test]
 fn what_ssh_refuses_is_told_with_a_remedy() {
     let Some(far) = Far::with(Sharing::None) else { return };
     let home = Home::new();

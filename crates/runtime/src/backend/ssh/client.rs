@@ -26,8 +26,11 @@ const CALL: &str =
     r#"f="${XDG_CACHE_HOME:-$HOME/.cache}/trl/$1"; [ -x "$f" ] || exit 66; shift; exec "$f" "$@""#;
 /// The same in a container, whose image may have nothing but a shell.
 const CALL_IN_CONTAINER: &str = r#"f="/.trl-$1"; [ -x "$f" ] || exit 66; shift; exec "$f" "$@""#;
-/// Puts what comes on stdin where the host program belongs, in one step.
-const INSTALL: &str = r#"d="${XDG_CACHE_HOME:-$HOME/.cache}/trl"; umask 077; mkdir -p "$d" && t="$d/$1.$$" && cat >"$t" && chmod 700 "$t" && mv -f "$t" "$d/$1""#;
+/// Puts what comes on stdin where the host program belongs, in one step. `$2` is its size: a connection that breaks
+/// in between looks like the end of the file.
+const INSTALL: &str = r#"d="${XDG_CACHE_HOME:-$HOME/.cache}/trl"; umask 077; t="$d/$1.$$"
+mkdir -p "$d" && cat >"$t" && [ "$(($(wc -c <"$t")))" = "$2" ] && chmod 700 "$t" && mv -f "$t" "$d/$1" && exit
+rm -f "$t"; echo "it did not arrive whole" >&2; exit 1"#;
 
 /// `[user@]host[:port]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -196,7 +199,10 @@ impl SshClient {
             );
         }
         let brought = match &self.reach {
-            Reach::Ssh(_) => self.run(self.command(INSTALL, &[&name])?, &bytes).await?,
+            Reach::Ssh(_) => {
+                let size = bytes.len().to_string();
+                self.run(self.command(INSTALL, &[&name, &size])?, &bytes).await?
+            }
             Reach::Container { name: container, engine } => {
                 let target = format!("{container}:/.trl-{name}");
                 let engine = Engine::find(engine.as_deref(), &self.env)?;
@@ -204,7 +210,12 @@ impl SshClient {
             }
         };
         if !brought.is_ok() {
-            let what = format!("the host program could not be copied there: {}", brought.complaint());
+            let remedy = match brought.stderr.contains("No space left") {
+                true => "there is no space left on its disk; free some",
+                false => "try again, or look at its cache directory",
+            };
+            let what =
+                format!("the host program could not be copied there: {}; {remedy}", brought.complaint());
             return Err(self.unavailable(&what));
         }
         tracing::info!(host = self.where_to(), name, "the host program was copied");
