@@ -69,6 +69,8 @@ fn main() -> ExitCode {
     with_daemon(|daemon| latencies(options, daemon, &mut table));
     with_daemon(|daemon| isolation(options, daemon, &mut table));
     with_daemon(|daemon| measured::neighbours::neighbours(options, daemon, &mut table));
+    let builder = || Daemon::builder(Path::new(env!("CARGO_BIN_EXE_trl")));
+    measured::elsewhere::elsewhere(options.choose(5, 40), builder, &mut table);
     with_daemon(|daemon| throughput(options, daemon, &mut table));
     with_daemon(|daemon| measured::idle::idle(options, daemon, &mut table));
     if options.json {

@@ -2,6 +2,7 @@
 
 pub mod bare;
 pub mod crowd;
+pub mod elsewhere;
 pub mod idle;
 pub mod mcp;
 pub mod neighbours;
