@@ -907,6 +907,10 @@ export interface RuntimeFound {
   readonly cpus: number;
   /** Where sessions are made unless they say otherwise. */
   readonly default: boolean;
+  /** Until when that access is granted; RFC 3339. */
+  readonly expires_at?: string | null;
+  /** The agent that has granted access to it. */
+  readonly granted_by?: string | null;
   readonly hostname: string;
   readonly isolation: readonly string[];
   readonly kind: RuntimeKind;
@@ -930,7 +934,7 @@ export interface RuntimeFound {
   readonly version: string;
 }
 
-export type RuntimeKind = "local" | "container" | "ssh";
+export type RuntimeKind = "local" | "container" | "ssh" | "trl";
 
 export type RuntimeState = "ready" | "unreachable" | "unknown";
 
@@ -1877,7 +1881,8 @@ export interface SessionCreateParams {
   readonly restore_state?: string | null;
   /**
    * Where the session runs: `local` (default), `container:IMAGE`, `container:@NAME`,
-   * `ssh:[USER@]HOST[:PORT]`, or a name from the configuration.
+   * `ssh:[USER@]HOST[:PORT]`, `trl:https://HOST:PORT` (another daemon), or a name from the
+   * configuration.
    */
   readonly runtime?: string | null;
   /**

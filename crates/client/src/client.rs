@@ -9,10 +9,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::net::UnixStream;
+use trl_protocol::change::SubscribeParams;
 use trl_protocol::exec::{AttachParams, RunParams};
 use trl_protocol::system::{ShutdownParams, ShuttingDown};
 use trl_protocol::{Code, Method, MethodInfo, Retry, methods, session};
 
+use crate::changes::Changes;
 use crate::connection::{Connection, Ended};
 use crate::conversation::Conversation;
 use crate::error::{Error, Result};
@@ -21,6 +23,7 @@ use crate::home_mark;
 use crate::message::{self, Incoming};
 use crate::options::Options;
 use crate::patience::Patience;
+use crate::remote::Dial;
 use crate::start;
 use crate::stream::ExecStream;
 use crate::view::SessionView;
@@ -32,6 +35,8 @@ enum Way {
     Socket(Options),
     /// To one in this very process.
     InProcess(Box<Connector>),
+    /// To one on another machine.
+    Remote(Box<dyn Dial>),
 }
 
 /// Makes a stream whose other end is served.
@@ -42,6 +47,7 @@ impl fmt::Debug for Way {
         match self {
             Way::Socket(options) => options.fmt(f),
             Way::InProcess(_) => f.write_str("InProcess"),
+            Way::Remote(dial) => dial.fmt(f),
         }
     }
 }
@@ -66,6 +72,11 @@ impl Client {
     /// A client of a daemon in this process: `connect` makes streams whose other end it serves.
     pub fn in_process(connect: impl Fn() -> io::Result<UnixStream> + Send + Sync + 'static) -> Client {
         Client::by(Way::InProcess(Box::new(connect)))
+    }
+
+    /// A client of a daemon on another machine.
+    pub fn remote(dial: impl Dial + 'static) -> Client {
+        Client::by(Way::Remote(Box::new(dial)))
     }
 
     fn by(way: Way) -> Client {
@@ -96,7 +107,7 @@ impl Client {
         let line = request_line(&id, method, params).map_err(|error| unreadable(name, error))?;
         let mut patience = Patience::new();
         loop {
-            let mut connection = self.take().await?;
+            let mut connection = self.take(patience.has_lost_one()).await?;
             patience.sent();
             let ended = match exchange(&mut connection, &id, &line, name).await {
                 Ok(Ok(answer)) => {
@@ -104,7 +115,7 @@ impl Client {
                     return Ok(answer);
                 }
                 // Refused because it is on its way out, so nothing was done: the next daemon may do it.
-                Ok(Err(Error::Fault(fault))) if fault.code == Code::ShuttingDown && self.may_start() => {
+                Ok(Err(Error::Fault(fault))) if fault.code == Code::ShuttingDown && self.may_return() => {
                     connection.closed().await;
                     Ended::Closed
                 }
@@ -148,7 +159,7 @@ impl Client {
     async fn open_running(&self) -> Result<Connection> {
         match &self.way {
             Way::Socket(Options { socket, .. }) => Connection::open(socket).await,
-            Way::InProcess(connect) => connect().map(Connection::over).map_err(Error::InProcess),
+            Way::InProcess(_) | Way::Remote(_) => self.open().await,
         }
     }
 
@@ -167,6 +178,11 @@ impl Client {
         SessionView::open(self, params).await
     }
 
+    /// What happens in the daemon from now on; see [`Changes`].
+    pub async fn changes(&self, params: &SubscribeParams) -> Result<Changes> {
+        Changes::open(self, params).await
+    }
+
     /// Requests on a connection of their own; see [`Conversation`].
     pub async fn conversation(&self) -> Result<Conversation<'_>> {
         Conversation::open(self).await
@@ -176,15 +192,22 @@ impl Client {
         format!("c{:016x}-{}", self.id_prefix, self.id_counter.fetch_add(1, Ordering::Relaxed))
     }
 
-    pub(crate) fn may_start(&self) -> bool {
-        matches!(&self.way, Way::Socket(Options { start: Some(_), .. }))
+    /// Whether there may be another daemon after the one that goes away.
+    pub(crate) fn may_return(&self) -> bool {
+        matches!(&self.way, Way::Socket(Options { start: Some(_), .. }) | Way::Remote(_))
     }
 
     /// A new connection, to a new daemon if need be.
     pub(crate) async fn open(&self) -> Result<Connection> {
+        self.open_for(false).await
+    }
+
+    /// `again`: for a request that has lost its connection.
+    pub(crate) async fn open_for(&self, again: bool) -> Result<Connection> {
         let Options { socket, state_dir, start } = match &self.way {
             Way::Socket(options) => options,
             Way::InProcess(connect) => return connect().map(Connection::over).map_err(Error::InProcess),
+            Way::Remote(dial) => return dial.dial(again).await.map(Connection::over).map_err(Error::Remote),
         };
         let connection = match (Connection::open(socket).await, start) {
             (Err(Error::NoDaemon { .. }), Some(start)) => start::connect(socket, start).await?,
@@ -196,14 +219,14 @@ impl Client {
         }
     }
 
-    /// A connection that nobody uses, else a new one.
-    pub(crate) async fn take(&self) -> Result<Connection> {
+    /// A connection that nobody uses, else a new one. `again`: for a request that has lost its connection.
+    pub(crate) async fn take(&self, again: bool) -> Result<Connection> {
         while let Some(connection) = self.pop_idle() {
             if connection.is_fresh() {
                 return Ok(connection);
             }
         }
-        self.open().await
+        self.open_for(again).await
     }
 
     fn pop_idle(&self) -> Option<Connection> {

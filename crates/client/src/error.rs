@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use trl_protocol::Fault;
 use trl_sys::trust::Untrusted;
 
+use crate::remote::DialError;
+
 pub type Result<T> = std::result::Result<T, Error>;
 
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +30,9 @@ pub enum Error {
     Untrusted(#[from] Untrusted),
     #[error("{} is served by the daemon of another home, which keeps its state in {}", socket.display(), theirs.display())]
     OtherHome { socket: PathBuf, theirs: PathBuf },
+    /// A daemon on another machine, and why there is no connection to it.
+    #[error("{0}")]
+    Remote(DialError),
     #[error("no connection within this process: {0}")]
     InProcess(io::Error),
     /// A session of that name is there, but not with the shell that was asked for.
@@ -60,7 +65,7 @@ impl Error {
                 "run it again to get a daemon for this home; or set XDG_RUNTIME_DIR or TRL_HOME, or name the socket with --socket"
                     .to_owned(),
             ),
-            Error::InProcess(_) | Error::OtherShell { .. } => None,
+            Error::Remote(_) | Error::InProcess(_) | Error::OtherShell { .. } => None,
             Error::NotStarted { help, .. } => help.clone(),
             Error::Lost { .. } => {
                 Some("it may have been done all the same: `trl ls` and `trl info SESSION` tell".to_owned())

@@ -5,6 +5,7 @@
 //! a restart of the daemon. The crate reads neither environment nor home directory:
 //! where things are is told by [`Options`].
 
+mod changes;
 mod client;
 mod connection;
 mod conversation;
@@ -17,10 +18,12 @@ mod message;
 mod options;
 mod patience;
 pub mod readiness;
+pub mod remote;
 mod start;
 mod stream;
 mod view;
 
+pub use changes::Changes;
 pub use client::Client;
 pub use connection::MAX_SOCKET_PATH;
 pub use conversation::{Conversation, Held};

@@ -19,11 +19,17 @@ pub(crate) struct Patience {
     left: u32,
     unread: u32,
     sent: Instant,
+    has_lost_one: bool,
 }
 
 impl Patience {
     pub(crate) fn new() -> Patience {
-        Patience { left: TRIES, unread: UNREAD, sent: Instant::now() }
+        Patience { left: TRIES, unread: UNREAD, sent: Instant::now(), has_lost_one: false }
+    }
+
+    /// Whether a connection has ended under the request.
+    pub(crate) fn has_lost_one(&self) -> bool {
+        self.has_lost_one
     }
 
     /// The daemon did something with it.
@@ -37,6 +43,7 @@ impl Patience {
 
     /// The connection ended. False: that was the last.
     pub(crate) fn ended(&mut self, how: Ended) -> bool {
+        self.has_lost_one = true;
         if self.sent.elapsed() >= LIVED {
             self.renew();
         }

@@ -61,7 +61,7 @@ impl SentRequest {
 
     async fn send(&self, client: &Client, patience: &mut Patience) -> Result<Connection> {
         loop {
-            let mut connection = client.take().await?;
+            let mut connection = client.take(patience.has_lost_one()).await?;
             patience.sent();
             if connection.send(&self.line).await.is_ok() {
                 return Ok(connection);
@@ -157,7 +157,7 @@ impl<'c> ExecStream<'c> {
                 let reply = serde_json::from_str(data).map_err(|error| asked.unreadable(error))?;
                 Ok(Read::Step(Step::Done(reply)))
             }
-            Some(Incoming::Failed(fault)) if fault.code == Code::ShuttingDown && self.client.may_start() => {
+            Some(Incoming::Failed(fault)) if fault.code == Code::ShuttingDown && self.client.may_return() => {
                 Ok(Read::Leaving)
             }
             Some(Incoming::Failed(fault)) => Err(Error::Fault(fault)),

@@ -46,7 +46,7 @@ impl<'c> SessionView<'c> {
     pub async fn next(&mut self) -> Result<ViewEvent> {
         loop {
             let read = match self.connection.next_line().await {
-                Ok(line) => read(line, &self.id, self.client.may_start())?,
+                Ok(line) => read(line, &self.id, self.client.may_return())?,
                 Err(ended) => Read::Cut(ended),
             };
             match read {
@@ -86,7 +86,7 @@ enum Read {
     Leaving,
 }
 
-fn read(line: &[u8], id: &str, may_start: bool) -> Result<Read> {
+fn read(line: &[u8], id: &str, may_return: bool) -> Result<Read> {
     Ok(match message::read(line, id).map_err(unreadable)? {
         Some(Incoming::Event { name, data }) => match message::event(&name, data).map_err(unreadable)? {
             Some(Event::Output { offset, bytes, .. }) => Read::ViewEvent(ViewEvent::Bytes { offset, bytes }),
@@ -96,7 +96,7 @@ fn read(line: &[u8], id: &str, may_start: bool) -> Result<Read> {
             let over = serde_json::from_str(data).map_err(|error| unreadable(error.to_string()))?;
             Read::ViewEvent(ViewEvent::Over(over))
         }
-        Some(Incoming::Failed(fault)) if fault.code == Code::ShuttingDown && may_start => Read::Leaving,
+        Some(Incoming::Failed(fault)) if fault.code == Code::ShuttingDown && may_return => Read::Leaving,
         Some(Incoming::Failed(fault)) => return Err(Error::Fault(fault)),
         None => Read::Skip,
     })
@@ -111,7 +111,7 @@ async fn ask(
     let params: Value = serde_json::to_value(params).map_err(|error| unreadable(error.to_string()))?;
     let line = message::request(&id, METHOD, params).map_err(|error| unreadable(error.to_string()))?;
     loop {
-        let mut connection = client.open().await?;
+        let mut connection = client.open_for(patience.has_lost_one()).await?;
         patience.sent();
         if connection.send(&line).await.is_ok() {
             return Ok((connection, id));

@@ -41,8 +41,8 @@ pub struct CreateParams {
     /// End the session after this many seconds without a command; 0 is never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout_s: Option<f64>,
-    /// Where the session runs: `local` (default), `container:IMAGE`, `container:@NAME`, `ssh:[USER@]HOST[:PORT]`, or a
-    /// name from the configuration.
+    /// Where the session runs: `local` (default), `container:IMAGE`, `container:@NAME`, `ssh:[USER@]HOST[:PORT]`,
+    /// `trl:https://HOST:PORT` (another daemon), or a name from the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
     /// Keep the state of the shell under this name for a week after its last use, also when the session is over. On

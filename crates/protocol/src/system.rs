@@ -103,6 +103,12 @@ pub struct RuntimeFound {
     /// How long it took to answer, when it was last asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ms: Option<f64>,
+    /// The agent that has granted access to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub granted_by: Option<String>,
+    /// Until when that access is granted; RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -114,6 +120,8 @@ pub enum RuntimeKind {
     Container,
     /// Another machine, through SSH.
     Ssh,
+    /// Another daemon, over its HTTP transport.
+    Trl,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -135,6 +143,15 @@ pub struct PlaceFacts {
     pub memory_bytes: Option<u64>,
     pub load: Option<f64>,
     pub shells: Vec<ShellFound>,
+    /// Profiles of isolation that sessions can have there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub isolation: Vec<String>,
+    /// Of its daemon or host program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// How many more sessions its daemon takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free_sessions: Option<usize>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

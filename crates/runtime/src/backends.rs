@@ -19,8 +19,7 @@ use crate::config::{Config, NamedRuntime};
 const NAME: &str = "name";
 
 /// What a request may say instead of a name.
-const FORMS: &str =
-    "local, container:IMAGE, container:@NAME, ssh:[USER@]HOST[:PORT], or a name from the configuration";
+const FORMS: &str = "local, container:IMAGE, container:@NAME, ssh:[USER@]HOST[:PORT], trl:https://HOST:PORT, or a name from the configuration";
 
 #[derive(Debug)]
 pub(crate) struct Backends {
@@ -51,13 +50,19 @@ impl Backends {
     }
 
     /// The backend of a runtime that a request names.
-    pub(crate) fn find(&self, config: &Config, asked: &str) -> Result<Arc<dyn Backend>, Fault> {
+    /// `others`: names of runtimes that are not backends, for the message about an unknown one.
+    pub(crate) fn find(
+        &self,
+        config: &Config,
+        asked: &str,
+        others: &[String],
+    ) -> Result<Arc<dyn Backend>, Fault> {
         let target =
             config.runtimes.iter().find(|named| named.name == asked).map_or(asked, |named| &named.target);
         if let Some(known) = self.all().into_iter().find(|backend| backend.name() == target) {
             return Ok(known);
         }
-        let made = self.make(config, target).ok_or_else(|| unknown(asked, &config.runtimes))??;
+        let made = self.make(config, target).ok_or_else(|| unknown(asked, &config.runtimes, others))??;
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         // Another request may have made it meanwhile.
         if let Some(known) = others.iter().find(|backend| backend.name() == target) {
@@ -142,7 +147,7 @@ impl Backends {
         let names = entries.filter_map(|entry| std::fs::read_to_string(entry.path().join(NAME)).ok());
         let mut recalled = Vec::new();
         for name in names.collect::<Vec<_>>() {
-            match self.find(config, name.trim_end()) {
+            match self.find(config, name.trim_end(), &[]) {
                 Ok(backend) => recalled.push(backend),
                 Err(fault) => {
                     tracing::warn!(runtime = name, message = %fault.message, "a runtime is of no use now")
@@ -154,7 +159,7 @@ impl Backends {
 }
 
 /// Short enough for the path of a socket; different for each runtime and daemon.
-fn key(target: &str, state_dir: &Path) -> String {
+pub(crate) fn key(target: &str, state_dir: &Path) -> String {
     let mut hasher = Sha256::new();
     hasher.update(target);
     hasher.update([0]);
@@ -162,9 +167,10 @@ fn key(target: &str, state_dir: &Path) -> String {
     hasher.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn unknown(asked: &str, named: &[NamedRuntime]) -> Fault {
+fn unknown(asked: &str, named: &[NamedRuntime], others: &[String]) -> Fault {
     let shown: String = asked.chars().take(200).collect();
-    let known = named.iter().map(|named| named.name.as_str()).chain(["local"]);
+    let known = named.iter().map(|named| named.name.as_str());
+    let known = known.chain(others.iter().map(String::as_str)).chain(["local"]);
     let hint = match nearest(asked, known) {
         Some(near) => format!("did you mean {near:?}?"),
         None => format!("known forms: {FORMS}; system.runtimes lists the names"),
@@ -188,6 +194,8 @@ mod tests {
             max_sessions: None,
             isolation: None,
             mounts: Vec::new(),
+            token_file: None,
+            ca: None,
         }];
         let local: Arc<dyn Backend> = Arc::new(Local::at(&config));
         let backends = Backends::new(&config, local, Vec::new());
@@ -204,7 +212,7 @@ mod tests {
             ("container:img:tag", "container:img:tag"),
             ("container:@living", "container:@living"),
         ] {
-            assert_eq!(backends.find(&config, asked).unwrap().name(), name);
+            assert_eq!(backends.find(&config, asked, &[]).unwrap().name(), name);
         }
         assert_eq!(backends.all().len(), 4);
         for backend in backends.all() {
@@ -230,7 +238,7 @@ mod tests {
             ("ssh:-oProxyCommand=x", "known forms"),
             ("docker:x", "known forms"),
         ] {
-            let fault = backends.find(&config, asked).unwrap_err();
+            let fault = backends.find(&config, asked, &[]).unwrap_err();
             assert_eq!(fault.code, Code::RuntimeNotFound, "{asked}");
             assert!(fault.message.contains(hint), "{}", fault.message);
         }

@@ -33,6 +33,8 @@ pub struct Config {
     pub container_engine: Option<String>,
     /// Runtimes with a name of their own.
     pub runtimes: Vec<NamedRuntime>,
+    /// Tokens of other daemons that no runtime is configured for: a file for each, named `HOST:PORT`.
+    pub tokens_dir: Option<PathBuf>,
     /// Told by `system.ping`.
     pub version: String,
     /// What sessions inherit: the daemon's environment at its start.
@@ -75,6 +77,10 @@ pub struct NamedRuntime {
     pub isolation: Option<Isolation>,
     /// `/HERE:/THERE[:ro]`: directories of this machine that its containers have.
     pub mounts: Vec<String>,
+    /// The token of another daemon.
+    pub token_file: Option<PathBuf>,
+    /// Certificate authorities (PEM) of another daemon.
+    pub ca: Option<PathBuf>,
 }
 
 impl Config {
@@ -92,6 +98,7 @@ impl Config {
             static_host: None,
             container_engine: None,
             runtimes: Vec::new(),
+            tokens_dir: None,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             env: BTreeMap::new(),
             working_dir: PathBuf::from("/"),

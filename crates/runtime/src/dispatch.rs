@@ -6,6 +6,7 @@ use trl_protocol::{Fault, Method, Reply, Request, methods};
 
 use crate::caller::{Caller, EventSink};
 use crate::ops::{events, exec, file, mail, session, system};
+use crate::remote;
 use crate::runtime::Runtime;
 
 impl Runtime {
@@ -19,7 +20,7 @@ impl Runtime {
     ) -> Result<Reply, Fault> {
         let method = request.info().name;
         let began = Instant::now();
-        let result = self.perform(request, caller, events).await;
+        let result = self.answer(request, caller, events).await;
         let took = began.elapsed();
         self.0.counters.note(method, took, result.as_ref().ok());
         let took_us = took.as_micros();
@@ -28,6 +29,20 @@ impl Runtime {
             Err(fault) => tracing::debug!(method, took_us, code = %fault.code, "refused"),
         }
         result
+    }
+
+    /// Done here, or by the daemon that the session is on.
+    async fn answer<S: EventSink>(
+        &self,
+        request: Request,
+        caller: &Caller,
+        to: &mut S,
+    ) -> Result<Reply, Fault> {
+        self.0.check_open()?;
+        match remote::session_of(&self.0, &request) {
+            Some(session) => remote::forward(&self.0, &session, request, caller, to).await,
+            None => self.perform(request, caller, to).await,
+        }
     }
 
     // Without a catch-all: a new method does not compile until somebody answers it.
@@ -41,7 +56,6 @@ impl Runtime {
     ) -> Result<Reply, Fault> {
         use methods as m;
         let runtime = &self.0;
-        runtime.check_open()?;
         match request {
             Request::SessionCreate(params) => {
                 wrap::<m::SessionCreate>(session::create::perform(runtime, params, caller).await)

@@ -12,6 +12,7 @@ use trl_protocol::Fault;
 use trl_protocol::system::{PlaceFacts, RuntimeState};
 
 use crate::backend::Backend;
+use crate::place::Place;
 
 /// What was seen is believed for so long.
 const FRESH: Duration = Duration::from_secs(15);
@@ -62,26 +63,24 @@ impl Health {
     }
 
     /// What is known; if that is old, it is looked at again.
-    pub(crate) fn of(&self, backend: &Arc<dyn Backend>) -> RuntimeHealth {
+    pub(crate) fn of(&self, place: &Place) -> RuntimeHealth {
         let mut all = self.lock();
-        let known = all.entry(backend.name().to_owned()).or_insert_with(RuntimeHealth::new);
+        let known = all.entry(place.name().to_owned()).or_insert_with(RuntimeHealth::new);
         let told = known.clone();
         if !known.looking && known.looked.is_none_or(|looked| looked.elapsed() > FRESH) {
             known.looking = true;
-            tokio::spawn(self.clone().look(Arc::clone(backend)));
+            tokio::spawn(self.clone().look(place.clone()));
         }
         told
     }
 
-    async fn look(self, backend: Arc<dyn Backend>) {
-        let begun = Instant::now();
-        let seen = backend.look().await;
-        let took = begun.elapsed();
+    async fn look(self, place: Place) {
+        let seen = place.look().await;
         let mut all = self.lock();
-        let Some(known) = all.get_mut(backend.name()) else { return };
+        let Some(known) = all.get_mut(place.name()) else { return };
         known.looking = false;
         match seen {
-            Ok(facts) => {
+            Ok((facts, took)) => {
                 known.facts = facts.or(known.facts.take());
                 known.rtt_ms = Some(took.as_secs_f64() * 1000.0);
                 known.change(RuntimeState::Ready, None);
@@ -90,19 +89,34 @@ impl Health {
         }
     }
 
+    /// Whether it was there when it was last seen.
+    pub(crate) fn is_ready(&self, name: &str) -> bool {
+        self.lock().get(name).is_some_and(|known| known.state == RuntimeState::Ready)
+    }
+
+    /// It took a connection.
+    pub(crate) fn reached(&self, name: &str) {
+        let mut all = self.lock();
+        let known = all.entry(name.to_owned()).or_insert_with(RuntimeHealth::new);
+        let looked = known.looked;
+        known.change(RuntimeState::Ready, None);
+        // What the place is like is only known by looking.
+        known.looked = looked;
+    }
+
+    /// It could not be reached.
+    pub(crate) fn failed(&self, name: &str, reason: &str) {
+        let mut all = self.lock();
+        let known = all.entry(name.to_owned()).or_insert_with(RuntimeHealth::new);
+        known.change(RuntimeState::Unreachable, Some(reason.to_owned()));
+    }
+
     /// A session was started there, or could not be.
     pub(crate) fn note(&self, backend: &dyn Backend, started: Result<(), &Fault>) {
-        let mut all = self.lock();
-        let known = all.entry(backend.name().to_owned()).or_insert_with(RuntimeHealth::new);
         match started {
-            Ok(()) => {
-                let looked = known.looked;
-                known.change(RuntimeState::Ready, None);
-                // What the place is like is only known by looking.
-                known.looked = looked;
-            }
+            Ok(()) => self.reached(backend.name()),
             Err(fault) if fault.code == trl_protocol::Code::RuntimeUnavailable => {
-                known.change(RuntimeState::Unreachable, Some(fault.message.to_string()));
+                self.failed(backend.name(), &fault.message);
             }
             Err(_) => {}
         }

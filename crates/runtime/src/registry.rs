@@ -13,6 +13,7 @@ use trl_protocol::{Code, ExecId, Fault, SessionId};
 
 use crate::backend::Backend;
 use crate::link::{End, damage_text, session_over};
+use crate::remote::RemoteSession;
 use crate::session::Session;
 
 /// Temporary sessions at a time: they do not count against the daemon's limit.
@@ -25,6 +26,8 @@ enum Slot {
     /// Its host is being started.
     Creating(Option<Box<SessionInfo>>),
     Living(Arc<Session>),
+    /// Another daemon's, made for this one.
+    Remote(Arc<RemoteSession>),
 }
 
 /// A session that is over.
@@ -34,7 +37,8 @@ struct Past {
     name: Option<String>,
     end: End,
     info: SessionInfo,
-    backend: Arc<dyn Backend>,
+    /// Missing for one of another daemon: nothing of it is here.
+    backend: Option<Arc<dyn Backend>>,
 }
 
 impl Past {
@@ -64,7 +68,15 @@ pub(crate) struct Registry {
 pub(crate) enum Found {
     Living(Arc<Session>),
     Creating(SessionId, Option<Box<SessionInfo>>),
-    Past { end: End, info: Box<SessionInfo>, backend: Arc<dyn Backend> },
+    Past {
+        end: End,
+        info: Box<SessionInfo>,
+        backend: Arc<dyn Backend>,
+    },
+    /// Requests for it are forwarded to its daemon (`remote/forward.rs`).
+    Remote(Arc<RemoteSession>),
+    /// Of another daemon, and over.
+    RemotePast(SessionId, End),
 }
 
 impl Found {
@@ -76,6 +88,12 @@ impl Found {
                 Fault::new(Code::SessionBusy, format!("session {id} is still being created"))
             }
             Found::Past { end, info, .. } => session_over(info.session_id, end),
+            // It came into being after the request was looked at.
+            Found::Remote(session) => Fault::new(
+                Code::SessionBusy,
+                format!("session {} has just been created; ask again", session.id),
+            ),
+            Found::RemotePast(id, end) => session_over(*id, end),
         }
     }
 }
@@ -183,17 +201,22 @@ impl Registry {
     pub(crate) fn remove(&self, info: SessionInfo, end: End) {
         let mut tables = self.lock();
         tables.temporary.remove(&info.session_id);
-        if let Some(Slot::Living(session)) = tables.slots.remove(&info.session_id) {
-            tables.free_names(info.session_id);
-            tables.remember(info, end, Arc::clone(&session.backend));
-        }
+        let runtime = match tables.slots.remove(&info.session_id) {
+            Some(Slot::Living(session)) => {
+                (session.backend.name().to_owned(), Some(Arc::clone(&session.backend)))
+            }
+            Some(Slot::Remote(session)) => (session.daemon.name().to_owned(), None),
+            Some(Slot::Creating(_)) | None => return,
+        };
+        tables.free_names(info.session_id);
+        tables.remember(info, end, runtime);
     }
 
     /// Enters a session that is known only by what it left.
     pub(crate) fn enter_past(&self, info: SessionInfo, end: End, backend: &Arc<dyn Backend>) {
         let mut tables = self.lock();
         if !tables.slots.contains_key(&info.session_id) {
-            tables.remember(info, end, Arc::clone(backend));
+            tables.remember(info, end, (backend.name().to_owned(), Some(Arc::clone(backend))));
         }
     }
 
@@ -214,14 +237,18 @@ impl Registry {
         match id.and_then(|id| tables.slots.get(&id).map(|slot| (id, slot))) {
             Some((_, Slot::Living(session))) => return Ok(Found::Living(Arc::clone(session))),
             Some((id, Slot::Creating(info))) => return Ok(Found::Creating(id, info.clone())),
+            Some((_, Slot::Remote(session))) => return Ok(Found::Remote(Arc::clone(session))),
             None => {}
         }
         let is_meant = |past: &&Past| Some(past.id) == id || past.name.as_deref() == Some(named);
         match tables.past.iter().rev().find(is_meant) {
-            Some(past) => Ok(Found::Past {
-                end: past.end.clone(),
-                info: Box::new(past.info.clone()),
-                backend: Arc::clone(&past.backend),
+            Some(past) => Ok(match &past.backend {
+                Some(backend) => Found::Past {
+                    end: past.end.clone(),
+                    info: Box::new(past.info.clone()),
+                    backend: Arc::clone(backend),
+                },
+                None => Found::RemotePast(past.id, past.end.clone()),
             }),
             None => Err(tables.unknown(named)),
         }
@@ -265,7 +292,7 @@ impl Registry {
         let tables = self.lock();
         let living = tables.slots.values().filter_map(|slot| match slot {
             Slot::Living(session) => Some(Arc::clone(session)),
-            Slot::Creating(_) => None,
+            Slot::Creating(_) | Slot::Remote(_) => None,
         });
         living.collect()
     }
@@ -275,7 +302,7 @@ impl Registry {
         let tables = self.lock();
         let creating = tables.slots.values().filter_map(|slot| match slot {
             Slot::Creating(info) => info.as_deref().cloned(),
-            Slot::Living(_) => None,
+            Slot::Living(_) | Slot::Remote(_) => None,
         });
         let is_lost = |past: &&Past| past.is_lost() && !tables.slots.contains_key(&past.id);
         let lost = tables.past.iter().filter(is_lost).map(|past| past.info.clone());
@@ -287,11 +314,14 @@ impl Registry {
         self.lock().slots.len()
     }
 
-    /// Living sessions of one backend.
-    pub(crate) fn count_on(&self, backend: &str) -> usize {
+    /// Living sessions of one runtime.
+    pub(crate) fn count_on(&self, runtime: &str) -> usize {
         let tables = self.lock();
-        let is_there =
-            |slot: &&Slot| matches!(slot, Slot::Living(session) if session.backend.name() == backend);
+        let is_there = |slot: &&Slot| match slot {
+            Slot::Living(session) => session.backend.name() == runtime,
+            Slot::Remote(session) => session.daemon.name() == runtime,
+            Slot::Creating(_) => false,
+        };
         tables.slots.values().filter(is_there).count()
     }
 }
@@ -305,18 +335,22 @@ impl Tables {
         self.names.retain(|_, holder| *holder != id);
     }
 
-    fn remember(&mut self, info: SessionInfo, end: End, backend: Arc<dyn Backend>) {
+    fn remember(
+        &mut self,
+        info: SessionInfo,
+        end: End,
+        (runtime, backend): (String, Option<Arc<dyn Backend>>),
+    ) {
         let (state, damage) = match &end {
             End::Ended { .. } => (SessionState::Terminated, None),
             End::Lost => (SessionState::Lost, None),
             End::Foreign { .. } => (info.state, None),
             End::Damaged { reason } => (SessionState::Damaged, Some(damage_text(reason))),
         };
-        let runtime = Some(backend.name().to_owned());
         let info = SessionInfo {
             state,
             damage,
-            runtime,
+            runtime: Some(runtime),
             pid: None,
             running: None,
             queued: 0,
@@ -385,5 +419,6 @@ impl Drop for Reservation {
     }
 }
 
+mod remote;
 #[cfg(test)]
 mod tests;

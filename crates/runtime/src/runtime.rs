@@ -21,8 +21,9 @@ use crate::link::{End, GreetError, Greeted, Greeting, Link, LinkTask};
 use crate::mailroom::Mailroom;
 use crate::metrics::Counters;
 use crate::registry::Registry;
+use crate::remote::Remotes;
 use crate::session::Session;
-use crate::{adoption, idle_exit, mail_wake, ops, proxy};
+use crate::{adoption, idle_exit, mail_wake, ops, proxy, remote};
 
 /// How long sessions that are being created may take to settle when the daemon ends.
 const SETTLE: Duration = Duration::from_secs(5);
@@ -56,6 +57,7 @@ pub(crate) struct Inner {
     pub(crate) watching: AtomicBool,
     pub(crate) mailroom: Mailroom,
     pub(crate) backends: Backends,
+    pub(crate) remotes: Remotes,
     pub(crate) health: Health,
     /// RFC 3339.
     pub(crate) started_at: String,
@@ -79,11 +81,13 @@ impl Runtime {
         default: Arc<dyn Backend>,
         others: Vec<Arc<dyn Backend>>,
     ) -> Runtime {
+        let health = Health::default();
         let runtime = Runtime(Arc::new(Inner {
             registry: Arc::new(Registry::new(config.max_sessions)),
             mailroom: Mailroom::new(&config),
             backends: Backends::new(&config, default, others),
-            health: Health::default(),
+            remotes: Remotes::new(&config, health.clone()),
+            health,
             started_at: format!("{:.3}", jiff::Timestamp::now()),
             connection_bound: ConnectionBound::default(),
             config,
@@ -99,6 +103,7 @@ impl Runtime {
         }));
         let recalled = runtime.0.backends.recall(&runtime.0.config);
         adoption::adopt_all(&runtime.0).await;
+        remote::recall(&runtime.0);
         tracing::debug!(runtimes = recalled.len(), "runtimes of an earlier daemon are used again");
         // One that only stdio can reach is somebody's tool for a while, not the owner of a mailbox.
         if runtime.0.config.socket.is_some() {
@@ -143,6 +148,10 @@ impl Runtime {
             for session in self.0.registry.all_living() {
                 ending.spawn(async move { ops::session::destroy::end(&session, false).await });
             }
+            for session in self.0.registry.all_remote() {
+                let inner = Arc::clone(&self.0);
+                ending.spawn(async move { remote::end_with_daemon(&inner, &session).await });
+            }
             while let Some(ended) = ending.join_next().await {
                 if let Ok(Err(fault)) = ended {
                     tracing::warn!(code = %fault.code, message = %fault.message, "a session did not end");
@@ -153,6 +162,7 @@ impl Runtime {
             if done || tokio::time::timeout_at(deadline, settled.changed()).await.is_err() {
                 adoption::clear(&self.0, Duration::ZERO).await;
                 self.0.backends.tidy();
+                self.0.remotes.tidy();
                 return false;
             }
         }
@@ -244,6 +254,9 @@ impl Inner {
             BoundItem::Session(id) => {
                 let params = DestroyParams { session_id: id.to_string(), force: false };
                 ops::session::destroy::perform(&self, &params).await.map(drop)
+            }
+            BoundItem::Exec(id) if self.registry.remote(&id.session.to_string()).is_some() => {
+                remote::cancel(&self, id).await.unwrap_or(Ok(()))
             }
             BoundItem::Exec(id) => {
                 let params = CancelParams { session_id: None, exec_id: Some(id.to_string()), signal: None };

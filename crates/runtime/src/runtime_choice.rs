@@ -6,15 +6,15 @@ use std::sync::Arc;
 use trl_protocol::system::{RuntimeFound, RuntimeState};
 use trl_protocol::{Code, Fault};
 
-use crate::backend::Backend;
 use crate::config::NamedRuntime;
 use crate::ops::system::runtimes;
+use crate::place::Place;
 use crate::runtime::Inner;
 
-/// The backend of a new session, and why that one if the request left it open.
+/// The place of a new session, and why that one if the request left it open.
 #[derive(Debug)]
 pub(crate) struct Choice {
-    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) place: Place,
     pub(crate) reason: Option<String>,
     /// What the configuration says of it, if it was chosen by its name there.
     pub(crate) named: Option<NamedRuntime>,
@@ -22,16 +22,17 @@ pub(crate) struct Choice {
 
 pub(crate) fn choose(runtime: &Inner, asked: Option<&str>) -> Result<Choice, Fault> {
     let Some(asked) = asked else {
-        return Ok(Choice { backend: Arc::clone(runtime.backends.default()), reason: None, named: None });
+        let place = Place::Hosts(Arc::clone(runtime.backends.default()));
+        return Ok(Choice { place, reason: None, named: None });
     };
     let label = match asked {
         "any" => None,
         _ => match asked.strip_prefix("label:") {
             Some(label) => Some(label),
             None => {
-                let backend = runtime.backends.find(&runtime.config, asked)?;
-                check_room(runtime, asked, &*backend)?;
-                return Ok(Choice { backend, reason: None, named: named(runtime, asked) });
+                let place = Place::find(runtime, asked)?;
+                check_room(runtime, asked, &place)?;
+                return Ok(Choice { place, reason: None, named: named(runtime, asked) });
             }
         },
     };
@@ -42,8 +43,8 @@ pub(crate) fn choose(runtime: &Inner, asked: Option<&str>) -> Result<Choice, Fau
         Some(label) => format!("{name} has the label {label:?} and room for {free} more sessions"),
         None => format!("{name} has room for {free} more sessions, more than any other that can be reached"),
     };
-    let backend = runtime.backends.find(&runtime.config, name)?;
-    Ok(Choice { backend, reason: Some(reason), named: named(runtime, name) })
+    let place = Place::find(runtime, name)?;
+    Ok(Choice { place, reason: Some(reason), named: named(runtime, name) })
 }
 
 fn named(runtime: &Inner, name: &str) -> Option<NamedRuntime> {
@@ -91,10 +92,10 @@ fn none(found: &[RuntimeFound], asked: &str, label: Option<&str>) -> Fault {
 }
 
 /// A runtime of the configuration may have fewer sessions than the daemon.
-fn check_room(runtime: &Inner, asked: &str, backend: &dyn Backend) -> Result<(), Fault> {
+fn check_room(runtime: &Inner, asked: &str, place: &Place) -> Result<(), Fault> {
     let named = runtime.config.runtimes.iter().find(|named| named.name == asked || named.target == asked);
     match named.and_then(|named| named.max_sessions) {
-        Some(most) if runtime.registry.count_on(backend.name()) >= most => Err(Fault::new(
+        Some(most) if runtime.registry.count_on(place.name()) >= most => Err(Fault::new(
             Code::MaxSessionsReached,
             format!("the runtime {asked:?} already has {most} sessions, as many as the configuration allows; end one"),
         )
@@ -137,6 +138,8 @@ mod tests {
             memory_bytes: None,
             load: None,
             rtt_ms: None,
+            granted_by: None,
+            expires_at: None,
         }
     }
 

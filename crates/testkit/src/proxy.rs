@@ -38,6 +38,10 @@ impl Proxy {
         Proxy { address, shared }
     }
 
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub fn url(&self) -> String {
         format!("nats://{}", self.address)
     }

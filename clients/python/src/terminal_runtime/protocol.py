@@ -271,6 +271,7 @@ RuntimeKind = Literal[
     "local",
     "container",
     "ssh",
+    "trl",
 ]
 
 RuntimeState = Literal[
@@ -1806,6 +1807,10 @@ class RuntimeFound(Shown):
     cpus: int
     #: Where sessions are made unless they say otherwise.
     default: bool
+    #: Until when that access is granted; RFC 3339.
+    expires_at: str | None = None
+    #: The agent that has granted access to it.
+    granted_by: str | None = None
     hostname: str
     isolation: list[str]
     kind: RuntimeKind
@@ -1836,6 +1841,8 @@ class RuntimeFound(Shown):
             available=data["available"],
             cpus=data["cpus"],
             default=data["default"],
+            expires_at=data.get("expires_at"),
+            granted_by=data.get("granted_by"),
             hostname=data["hostname"],
             isolation=data["isolation"],
             kind=data["kind"],

@@ -1,7 +1,10 @@
 //! Runtimes that the config file gives a name: `[runtimes.build1]`.
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 use toml::Value;
+use trl_client::remote::Address;
 use trl_protocol::isolation::{Isolation, Profile};
 use trl_runtime::NamedRuntime;
 
@@ -10,6 +13,7 @@ use trl_runtime::NamedRuntime;
 enum Kind {
     Ssh,
     Container,
+    Trl,
 }
 
 #[derive(Debug, Deserialize)]
@@ -19,6 +23,12 @@ struct Written {
     /// `[USER@]HOST[:PORT]`.
     host: Option<String>,
     image: Option<String>,
+    /// `https://HOST:PORT` of another daemon.
+    url: Option<String>,
+    /// The file with the token for it.
+    token_file: Option<PathBuf>,
+    /// Certificate authorities (PEM) for its certificate.
+    ca: Option<PathBuf>,
     #[serde(default)]
     labels: Vec<String>,
     max_sessions: Option<usize>,
@@ -45,7 +55,24 @@ fn named(name: String, value: Value) -> Result<NamedRuntime, String> {
     let target = match written.kind {
         Kind::Ssh => format!("ssh:{}", written.host.ok_or_else(|| missing("host"))?),
         Kind::Container => format!("container:{}", written.image.ok_or_else(|| missing("image"))?),
+        Kind::Trl => {
+            let url = written.url.ok_or_else(|| missing("url"))?;
+            url.parse::<Address>().map_err(|error| bad(format!("`url`: {error}")))?;
+            if written.token_file.is_none() {
+                return Err(missing("token_file"));
+            }
+            let files = [("token_file", &written.token_file), ("ca", &written.ca)];
+            let relative =
+                |(_, path): &(&str, &Option<PathBuf>)| path.as_ref().is_some_and(|path| path.is_relative());
+            if let Some((field, _)) = files.into_iter().find(relative) {
+                return Err(bad(format!("`{field}`: the path has to begin with /")));
+            }
+            format!("trl:{url}")
+        }
     };
+    if (written.token_file.is_some() || written.ca.is_some()) && !matches!(written.kind, Kind::Trl) {
+        return Err(bad("`token_file` and `ca` are for another daemon (kind = \"trl\")".to_owned()));
+    }
     if !written.mounts.is_empty() && !matches!(written.kind, Kind::Container) {
         return Err(bad("`mounts` are for containers".to_owned()));
     }
@@ -59,6 +86,8 @@ fn named(name: String, value: Value) -> Result<NamedRuntime, String> {
         max_sessions: written.max_sessions,
         isolation: written.isolation.map(Isolation::of),
         mounts: written.mounts,
+        token_file: written.token_file,
+        ca: written.ca,
     })
 }
 
@@ -83,11 +112,15 @@ mod tests {
     fn names_stand_for_targets() {
         let text = "[runtimes.build1]\nkind = \"ssh\"\nhost = \"me@b:22\"\nlabels = [\"gpu\"]\nmax_sessions = 8\n\
                     [runtimes.box]\nkind = \"container\"\nimage = \"debian:12\"\nisolation = \"strict\"\n\
-                    mounts = [\"/src:/work\", \"/data:/data:ro\"]\n";
+                    mounts = [\"/src:/work\", \"/data:/data:ro\"]\n\
+                    [runtimes.other]\nkind = \"trl\"\nurl = \"https://b:7\"\ntoken_file = \"/t\"\nca = \"/c\"\n";
         let found = parsed(text).unwrap();
         let targets: Vec<(&str, &str)> =
             found.iter().map(|named| (named.name.as_str(), named.target.as_str())).collect();
-        assert_eq!(targets, [("box", "container:debian:12"), ("build1", "ssh:me@b:22")]);
+        assert_eq!(
+            targets,
+            [("box", "container:debian:12"), ("build1", "ssh:me@b:22"), ("other", "trl:https://b:7")]
+        );
         assert_eq!(found[0].isolation, Some(Isolation::of(Profile::Strict)));
         assert_eq!(found[0].mounts, ["/src:/work", "/data:/data:ro"]);
         assert_eq!((found[1].labels.as_slice(), found[1].max_sessions), (&["gpu".to_owned()][..], Some(8)));
@@ -103,6 +136,11 @@ mod tests {
             ("[runtimes.x]\nkind = \"container\"\nimage = \"i\"\nmounts = [\"src:/work\"]", "src:/work"),
             ("[runtimes.x]\nkind = \"ssh\"\nhost = \"h\"\nmounts = [\"/a:/b\"]", "for containers"),
             ("[runtimes.x]\nkind = \"ssh\"\nhost = \"h\"\nisolation = \"tight\"", "tight"),
+            ("[runtimes.x]\nkind = \"trl\"\ntoken_file = \"/t\"", "`url` is missing"),
+            ("[runtimes.x]\nkind = \"trl\"\nurl = \"https://b:7\"", "`token_file` is missing"),
+            ("[runtimes.x]\nkind = \"trl\"\nurl = \"http://b:7\"\ntoken_file = \"/t\"", "use https"),
+            ("[runtimes.x]\nkind = \"trl\"\nurl = \"https://b:7\"\ntoken_file = \"t\"", "begin with /"),
+            ("[runtimes.x]\nkind = \"ssh\"\nhost = \"h\"\nca = \"/c\"", "another daemon"),
             ("[runtimes.local]\nkind = \"ssh\"\nhost = \"h\"", "that name"),
         ] {
             let problem = parsed(text).unwrap_err();

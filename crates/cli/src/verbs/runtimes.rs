@@ -1,7 +1,7 @@
 //! `trl runtimes`: where sessions can run.
 
 use trl_protocol::methods;
-use trl_protocol::system::{NoParams, RuntimeFound, RuntimeState};
+use trl_protocol::system::{NoParams, RuntimeFound, RuntimeKind, RuntimeState};
 
 use crate::context::Context;
 use crate::failure::Result;
@@ -22,7 +22,21 @@ pub(crate) async fn run(_: &Args, context: &Context) -> Result<u8> {
         return Ok(0);
     }
     let mut table = Table::new(
-        &["NAME", "STATE", "ARCH", "CPUS", "MEMORY", "LOAD", "SESSIONS", "LABELS", "REASON"],
+        &[
+            "NAME",
+            "KIND",
+            "STATE",
+            "ARCH",
+            "CPUS",
+            "MEMORY",
+            "LOAD",
+            "SESSIONS",
+            "LABELS",
+            "SHELLS",
+            "ISOLATION",
+            "RTT",
+            "REASON",
+        ],
         "REASON",
         Keep::Start,
     );
@@ -40,15 +54,26 @@ fn row(runtime: &RuntimeFound) -> Vec<String> {
         RuntimeState::Unreachable => format!("unreachable {}", human::age_of(&runtime.since)),
         RuntimeState::Unknown => "unknown".to_owned(),
     };
+    let listed = |words: Vec<&str>| if words.is_empty() { dash() } else { words.join(",") };
+    let kind = match runtime.kind {
+        RuntimeKind::Local => "local",
+        RuntimeKind::Container => "container",
+        RuntimeKind::Ssh => "ssh",
+        RuntimeKind::Trl => "trl",
+    };
     vec![
         runtime.name.clone(),
+        kind.to_owned(),
         state,
         if runtime.arch.is_empty() { dash() } else { runtime.arch.clone() },
         if runtime.cpus == 0 { dash() } else { runtime.cpus.to_string() },
         runtime.memory_bytes.map_or_else(dash, human::bytes),
         runtime.load.map_or_else(dash, |load| format!("{load:.1}")),
         format!("{}/{}", runtime.sessions, runtime.max_sessions),
-        if runtime.labels.is_empty() { dash() } else { runtime.labels.join(",") },
+        listed(runtime.labels.iter().map(String::as_str).collect()),
+        listed(runtime.shells.iter().map(|shell| shell.name.as_str()).collect()),
+        listed(runtime.isolation.iter().map(String::as_str).collect()),
+        runtime.rtt_ms.map_or_else(dash, |rtt| format!("{rtt:.1}ms")),
         runtime.reason.clone().unwrap_or_default(),
     ]
 }

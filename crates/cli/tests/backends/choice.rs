@@ -48,6 +48,9 @@ fn what_cannot_be_reached_is_told_and_holds_nobody_up() {
     let shown = daemon.trl(&["runtimes"]);
     let text = String::from_utf8_lossy(&shown.stdout);
     assert!(text.contains("local") && text.contains("unreachable"), "{text}");
+    for said in ["KIND", "ssh", "bash", "none", "0.0ms", "far"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
 
     let mut connection = daemon.connect();
     connection.fails("session.create", json!({"runtime": "away"}), "RUNTIME_UNAVAILABLE");

@@ -18,6 +18,7 @@ mod container;
 mod daemon;
 mod local;
 mod pipe;
+mod remote;
 mod ssh;
 
 /// The statically linked host program, if `scripts/build-host` has made it.

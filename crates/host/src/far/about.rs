@@ -30,5 +30,8 @@ pub fn facts() -> PlaceFacts {
         memory_bytes: memory,
         load: read("/proc/loadavg").split(' ').next().and_then(|load| load.parse().ok()),
         shells: shells::installed(Search { path: &path, preferred: None }).into_iter().map(told).collect(),
+        isolation: trl_confine::support().0.iter().map(|profile| profile.name().to_owned()).collect(),
+        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        free_sessions: None,
     }
 }

@@ -12,6 +12,7 @@
 mod connection;
 mod container;
 mod host_dirs;
+pub(crate) mod known;
 pub mod local;
 mod lost_session;
 mod programs;

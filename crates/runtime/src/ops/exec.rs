@@ -7,7 +7,7 @@ pub(crate) mod info;
 pub(crate) mod list;
 pub(crate) mod output;
 mod place;
-mod relay;
+pub(crate) mod relay;
 pub(crate) mod resize;
 pub(crate) mod run;
 pub(crate) mod screen;

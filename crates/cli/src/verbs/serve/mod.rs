@@ -314,6 +314,7 @@ impl Daemon {
             Some(beside).filter(|path| path.is_file())
         });
         config.runtimes = self.settings.runtimes.clone();
+        config.tokens_dir = places.config_file.parent().map(|dir| dir.join("tokens"));
         config.container_engine = self.settings.container_engine.clone();
         config.max_sessions = self.settings.max_sessions;
         config.default_timeout_s = self.settings.default_timeout_s;

@@ -6,7 +6,6 @@
 //! copied here to be read.
 
 mod client;
-mod known;
 mod stream;
 
 use std::io;
@@ -22,6 +21,7 @@ use trl_protocol::wire::SessionSpec;
 use trl_protocol::{Fault, SessionId};
 use trl_sys::private::{create_dir, file_options};
 
+use super::known::KnownSessions;
 use super::programs;
 use super::{
     Awaited, Backend, BoxFuture, ConnectError, Connection, Damage, GreetError, HostHandle, Listing, Liveness,
@@ -29,7 +29,6 @@ use super::{
 };
 use crate::config::Config;
 use client::{Reach, SshClient, Target};
-use known::KnownSessions;
 use stream::Failure;
 
 /// How long a host may take to start its shell.

@@ -9,6 +9,7 @@ use trl_protocol::wire::{FromHost, ToHost};
 
 use crate::link::{Answer, End};
 use crate::registry::Found;
+use crate::remote;
 use crate::runtime::Inner;
 use crate::session::{Session, unexpected};
 
@@ -21,7 +22,11 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ListParams) -> Result
             }
             other => return Err(other.refusal()),
         },
-        None => of_all(runtime).await,
+        None => {
+            let (mut execs, remote) = tokio::join!(of_all(runtime), remote::execs(runtime));
+            execs.extend(remote);
+            execs
+        }
     };
     execs.sort_by(|a, b| (&a.created_at, a.exec_id).cmp(&(&b.created_at, b.exec_id)));
     Ok(ExecList { execs })

@@ -18,7 +18,7 @@ use crate::text::TextStream;
 const CHUNK: u64 = 128 * 1024;
 
 /// The events of one request, written as its encoding says.
-pub(super) struct Relay<'a, S> {
+pub(crate) struct Relay<'a, S> {
     session: SessionId,
     events: &'a mut S,
     encoding: Encoding,
@@ -40,7 +40,7 @@ struct SoftTimeout {
 }
 
 impl<'a, S: EventSink> Relay<'a, S> {
-    pub(super) fn new(session: SessionId, events: &'a mut S, encoding: Encoding) -> Relay<'a, S> {
+    pub(crate) fn new(session: SessionId, events: &'a mut S, encoding: Encoding) -> Relay<'a, S> {
         Relay {
             session,
             events,
@@ -55,14 +55,14 @@ impl<'a, S: EventSink> Relay<'a, S> {
     }
 
     /// Answers after this time even if the command still runs.
-    pub(super) fn until(mut self, soft: Duration, working_dir: String) -> Relay<'a, S> {
+    pub(crate) fn until(mut self, soft: Duration, working_dir: String) -> Relay<'a, S> {
         self.soft = Some(SoftTimeout { at: self.begun + soft, working_dir });
         self
     }
 
     /// Tells everything that comes; returns with the outcome. If the client goes away,
     /// the host is told that nobody listens, and the command goes on.
-    pub(super) async fn run(mut self, mut flow: Flow, caller: &Caller) -> Result<StreamReply, Fault> {
+    pub(crate) async fn run(mut self, mut flow: Flow, caller: &Caller) -> Result<StreamReply, Fault> {
         loop {
             let (soft, exec, working_dir) = match (&self.soft, self.number) {
                 (Some(soft), Some(exec)) => (Some(soft.at), exec, soft.working_dir.clone()),
@@ -97,7 +97,7 @@ impl<'a, S: EventSink> Relay<'a, S> {
     }
 
     /// Tells what is kept of a command whose host is gone, from these offsets on.
-    pub(super) async fn read_out(
+    pub(crate) async fn read_out(
         mut self,
         lost: &LostSession,
         exec: u64,
@@ -125,6 +125,25 @@ impl<'a, S: EventSink> Relay<'a, S> {
         }
         self.rest().await.map_err(|Gone| nobody_waits())?;
         Ok(self.reply(exec, outcome, dropped))
+    }
+
+    /// Tells what another daemon has told.
+    pub(crate) async fn tell(&mut self, event: trl_client::Event) -> Result<(), Gone> {
+        use trl_client::Event as Told;
+        match event {
+            Told::Output { stream, offset, bytes } => self.output(&Range { stream, offset, bytes }).await,
+            Told::Gap { stream, from, to } => self.gap(stream, from, to).await,
+            Told::Started { .. } | Told::Queued { .. } | Told::Waiting { .. } => {
+                self.events.send(event.on_wire()).await
+            }
+        }
+    }
+
+    /// The reply of another daemon, with what was made of the bytes here.
+    pub(crate) async fn over(mut self, reply: StreamReply) -> Result<StreamReply, Gone> {
+        self.rest().await?;
+        let [stdout_lossy, stderr_lossy] = [self.texts[0].lossy, self.texts[1].lossy];
+        Ok(StreamReply { stdout_lossy, stderr_lossy, ..reply })
     }
 
     /// What is known of a command that still runs.
@@ -192,7 +211,8 @@ impl<'a, S: EventSink> Relay<'a, S> {
         self.events.send(Event::Gap { stream, from, to }).await
     }
 
-    async fn rest(&mut self) -> Result<(), Gone> {
+    /// What was held back because it might be the beginning of a character.
+    pub(crate) async fn rest(&mut self) -> Result<(), Gone> {
         for stream in Stream::BOTH {
             self.held(stream).await?;
         }

@@ -91,7 +91,7 @@ pub(super) fn reply(
 }
 
 /// What `check:true` makes of an outcome that is no success.
-pub(super) fn failure(outcome: &Outcome) -> Option<Fault> {
+pub(crate) fn failure(outcome: &Outcome) -> Option<Fault> {
     if outcome.timed_out {
         let ran = outcome.duration_us as f64 / 1e6;
         return Some(Fault::new(
@@ -111,7 +111,7 @@ pub(super) fn failure(outcome: &Outcome) -> Option<Fault> {
     Some(Fault::new(Code::CommandFailed, format!("the command {how}; its result is in details")))
 }
 
-pub(super) fn details(reply: &impl serde::Serialize) -> serde_json::Value {
+pub(crate) fn details(reply: &impl serde::Serialize) -> serde_json::Value {
     serde_json::to_value(reply).unwrap_or_default()
 }
 

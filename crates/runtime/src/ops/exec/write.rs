@@ -37,7 +37,7 @@ pub(crate) async fn perform(
 }
 
 /// Tells a repeated write from another one under the same request id.
-fn repetition(request_id: &str, data: &[u8], eof: bool) -> String {
+pub(crate) fn repetition(request_id: &str, data: &[u8], eof: bool) -> String {
     let mut hasher = DefaultHasher::new();
     (data, eof).hash(&mut hasher);
     format!("{request_id}/{:016x}", hasher.finish())

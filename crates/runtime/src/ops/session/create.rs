@@ -17,11 +17,12 @@ use trl_protocol::{Code, Fault, SessionId};
 use super::destroy;
 use crate::backend::{Backend, Prepared, Shell, StartRequest};
 use crate::caller::Caller;
+use crate::place::Place;
 use crate::registry::Reservation;
 use crate::runtime::Inner;
 use crate::runtime_choice::{Choice, choose};
 use crate::session::Session;
-use crate::{Config, environment, kept_state, root_shell, seconds};
+use crate::{Config, NamedRuntime, environment, kept_state, remote, root_shell, seconds};
 
 /// How long the reply waits for the shell's start-up files before it says `creating`.
 const STARTUP_PATIENCE: Duration = Duration::from_secs(2);
@@ -34,13 +35,17 @@ pub(crate) async fn perform(
     params: CreateParams,
     caller: &Caller,
 ) -> Result<Created, Fault> {
-    let plan = Plan::of(runtime, params).await?;
-    let runtime_reason = plan.reason.clone();
+    let Choice { place, reason, named } = choose(runtime, params.runtime.as_deref())?;
+    let backend = match place {
+        Place::Daemon(daemon) => return remote::create(runtime, daemon, named, reason, params, caller).await,
+        Place::Hosts(backend) => backend,
+    };
+    let plan = Plan::of(runtime, backend, named, params).await?;
     let id = free_id(runtime, &*plan.backend).await?;
     let reservation = runtime.registry.reserve(plan.name.as_deref(), id)?;
     let backend = Arc::clone(&plan.backend);
     let made = make(runtime, backend, plan.into_spec(runtime, id), reservation).await?;
-    Ok(Created { runtime_reason, ..introduce(&made, caller).await? })
+    Ok(Created { runtime_reason: reason, ..introduce(&made, caller).await? })
 }
 
 /// The reply about a new session, once its shell is ready, or takes long to be.
@@ -67,7 +72,7 @@ pub(super) async fn introduce(session: &Arc<Session>, caller: &Caller) -> Result
 /// A session for one command; it does not count against the limit on sessions.
 pub(crate) async fn temporary(runtime: &Arc<Inner>) -> Result<Arc<Session>, Fault> {
     let params = CreateParams { idle_timeout_s: Some(TEMPORARY_IDLE_S), ..CreateParams::default() };
-    let plan = Plan::of(runtime, params).await?;
+    let plan = Plan::of(runtime, Arc::clone(runtime.backends.default()), None, params).await?;
     let id = free_id(runtime, &*plan.backend).await?;
     let reservation = runtime.registry.reserve_temporary(id)?;
     let backend = Arc::clone(&plan.backend);
@@ -79,8 +84,6 @@ pub(crate) async fn temporary(runtime: &Arc<Inner>) -> Result<Arc<Session>, Faul
 struct Plan {
     name: Option<String>,
     backend: Arc<dyn Backend>,
-    /// Why it is this one, if the request left it open.
-    reason: Option<String>,
     prepared: Prepared,
     wanted: Resolve,
     env: BTreeMap<String, String>,
@@ -98,7 +101,12 @@ struct Plan {
 }
 
 impl Plan {
-    async fn of(runtime: &Inner, params: CreateParams) -> Result<Plan, Fault> {
+    async fn of(
+        runtime: &Inner,
+        backend: Arc<dyn Backend>,
+        named: Option<NamedRuntime>,
+        params: CreateParams,
+    ) -> Result<Plan, Fault> {
         let config = &runtime.config;
         if let Some(name) = &params.name {
             check_name(name)?;
@@ -108,7 +116,6 @@ impl Plan {
         let limits = params.limits.unwrap_or_default();
         check_limits(&limits)?;
         let journal_bytes = Some(limits.journal_bytes.unwrap_or(config.journal_bytes));
-        let Choice { backend, reason, named } = choose(runtime, params.runtime.as_deref())?;
         let (default, mounts) = match named {
             Some(named) => (named.isolation.or_else(|| config.isolation.clone()), named.mounts),
             None => (config.isolation.clone(), Vec::new()),
@@ -161,7 +168,6 @@ impl Plan {
             name: params.name,
             env,
             backend,
-            reason,
             mounts,
             prepared,
             wanted: Resolve { shell: params.shell, working_dir: params.working_dir },

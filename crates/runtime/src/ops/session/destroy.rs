@@ -9,6 +9,7 @@ use trl_protocol::{Code, Fault};
 
 use crate::link::session_over;
 use crate::registry::Found;
+use crate::remote;
 use crate::runtime::Inner;
 use crate::session::Session;
 
@@ -34,6 +35,11 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, params: &DestroyParams) -> Res
             backend.remove(id).await;
             id
         }
+        Found::Remote(session) => {
+            remote::end(runtime, &session, params.force).await?;
+            session.id
+        }
+        Found::RemotePast(id, end) => return Err(session_over(id, &end)),
     };
     Ok(Destroyed { session_id, state: SessionState::Terminated })
 }

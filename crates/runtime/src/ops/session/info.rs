@@ -29,5 +29,7 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, params: &SessionParams) -> Res
             Ok(*info)
         }
         Found::Past { end, info, .. } => Err(session_over(info.session_id, &end)),
+        Found::Remote(session) => Ok(session.info()),
+        Found::RemotePast(id, end) => Err(session_over(id, &end)),
     }
 }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use trl_protocol::session::{SessionInfo, SessionList};
 
+use crate::remote;
 use crate::runtime::Inner;
 
 pub(crate) async fn perform(runtime: &Arc<Inner>) -> SessionList {
-    let mut sessions = living(runtime).await;
+    let (mut sessions, remote) = tokio::join!(living(runtime), remote::sessions(runtime));
+    sessions.extend(remote);
     sessions.extend(runtime.registry.hostless());
     sessions.sort_by(|a, b| (&a.created_at, a.session_id).cmp(&(&b.created_at, b.session_id)));
     SessionList { sessions }

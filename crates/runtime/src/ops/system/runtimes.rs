@@ -1,13 +1,11 @@
 //! `system.runtimes`: where sessions can be made, as far as is known now.
 
-use std::sync::Arc;
-
 use trl_protocol::system::{PlaceFacts, RuntimeFound, RuntimeKind, RuntimeState, Runtimes, SystemInfo};
 
 use super::info;
-use crate::backend::Backend;
 use crate::config::NamedRuntime;
 use crate::health::RuntimeHealth;
+use crate::place::Place;
 use crate::runtime::Inner;
 
 pub(crate) fn perform(runtime: &Inner) -> Runtimes {
@@ -15,19 +13,24 @@ pub(crate) fn perform(runtime: &Inner) -> Runtimes {
     let mut runtimes = vec![local(runtime, &about)];
     let mut named = Vec::new();
     for it in &runtime.config.runtimes {
-        match runtime.backends.find(&runtime.config, &it.name) {
-            Ok(backend) => {
-                named.push(backend.name().to_owned());
-                runtimes.push(elsewhere(runtime, &runtimes[0], &backend, Some(it)));
+        match Place::find(runtime, &it.name) {
+            Ok(place) => {
+                named.push(place.name().to_owned());
+                runtimes.push(elsewhere(runtime, &runtimes[0], &place, Some(it)));
             }
             Err(fault) => {
                 tracing::warn!(runtime = it.name, message = %fault.message, "a runtime is of no use")
             }
         }
     }
-    for backend in runtime.backends.all().into_iter().skip(1) {
-        if !named.iter().any(|name| name == backend.name()) {
-            runtimes.push(elsewhere(runtime, &runtimes[0], &backend, None));
+    let granted = runtime.remotes.granted();
+    let granted = granted.iter().filter_map(|name| Place::find(runtime, name).ok());
+    let used = runtime.remotes.used(&runtime.config).into_iter().map(Place::Daemon);
+    let backends = runtime.backends.all().into_iter().skip(1).map(Place::Hosts);
+    for place in granted.chain(backends).chain(used) {
+        if !named.iter().any(|name| name == place.name()) {
+            named.push(place.name().to_owned());
+            runtimes.push(elsewhere(runtime, &runtimes[0], &place, None));
         }
     }
     Runtimes { runtimes }
@@ -62,17 +65,19 @@ fn local(runtime: &Inner, about: &SystemInfo) -> RuntimeFound {
         }),
         load: read("/proc/loadavg").split(' ').next().and_then(|load| load.parse().ok()),
         rtt_ms: Some(0.0),
+        granted_by: None,
+        expires_at: None,
     }
 }
 
 fn elsewhere(
     runtime: &Inner,
     here: &RuntimeFound,
-    backend: &Arc<dyn Backend>,
+    place: &Place,
     named: Option<&NamedRuntime>,
 ) -> RuntimeFound {
-    let RuntimeHealth { state, reason, since, facts, rtt_ms, .. } = runtime.health.of(backend);
-    let is_container = backend.kind() == RuntimeKind::Container;
+    let RuntimeHealth { state, reason, since, facts, rtt_ms, .. } = runtime.health.of(place);
+    let is_container = place.kind() == RuntimeKind::Container;
     let facts = facts.unwrap_or_else(|| match is_container {
         // A container is on this machine.
         true => PlaceFacts {
@@ -86,24 +91,36 @@ fn elsewhere(
         false => PlaceFacts::default(),
     });
     // What an engine does for containers that it makes for sessions.
-    let profiles = if is_container && backend.is_near() { &["none", "workspace", "strict"][..] } else { &[] };
-    let sessions = runtime.registry.count_on(backend.name());
-    let max_sessions = named.and_then(|named| named.max_sessions).unwrap_or(here.max_sessions);
+    let isolation = match place {
+        Place::Hosts(backend) if is_container && backend.is_near() => {
+            ["none", "workspace", "strict"].map(str::to_owned).to_vec()
+        }
+        _ => facts.isolation,
+    };
+    let sessions = runtime.registry.count_on(place.name());
+    // Another daemon may have less room than is configured here.
+    let room_there = facts.free_sessions.map(|free| free + sessions);
+    let allowed = named.and_then(|named| named.max_sessions).unwrap_or(here.max_sessions);
+    let max_sessions = room_there.map_or(allowed, |room| room.min(allowed));
+    let grant = match named {
+        Some(_) => None,
+        None => runtime.remotes.grant(place.name()),
+    };
     RuntimeFound {
-        name: named.map_or_else(|| backend.name().to_owned(), |named| named.name.clone()),
-        kind: backend.kind(),
+        name: named.map_or_else(|| place.name().to_owned(), |named| named.name.clone()),
+        kind: place.kind(),
         state,
         reason,
         since,
         available: state != RuntimeState::Unreachable && sessions < max_sessions,
         default: false,
-        version: here.version.clone(),
+        version: facts.version.unwrap_or_else(|| here.version.clone()),
         hostname: facts.hostname,
         os: facts.os,
         arch: facts.arch,
         cpus: facts.cpus,
         shells: facts.shells,
-        isolation: profiles.iter().map(|profile| (*profile).to_owned()).collect(),
+        isolation,
         active_sessions: sessions,
         sessions,
         max_sessions,
@@ -111,5 +128,7 @@ fn elsewhere(
         memory_bytes: facts.memory_bytes,
         load: facts.load,
         rtt_ms,
+        granted_by: grant.as_ref().map(|grant| grant.granted_by.clone()),
+        expires_at: grant.and_then(|grant| grant.expires_at),
     }
 }

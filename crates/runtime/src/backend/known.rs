@@ -10,16 +10,16 @@ use trl_sys::private::{create_dir, file_options};
 
 /// One file per session, with the session as it was when its host began.
 #[derive(Debug)]
-pub(super) struct KnownSessions {
+pub(crate) struct KnownSessions {
     dir: PathBuf,
 }
 
 impl KnownSessions {
-    pub(super) fn in_dir(dir: PathBuf) -> KnownSessions {
+    pub(crate) fn in_dir(dir: PathBuf) -> KnownSessions {
         KnownSessions { dir }
     }
 
-    pub(super) fn remember(&self, info: &SessionInfo) {
+    pub(crate) fn remember(&self, info: &SessionInfo) {
         if let Err(error) = self.write(info) {
             // The session works; a daemon after this one finds it when it has reached the machine.
             tracing::warn!(session = %info.session_id, %error, "a session elsewhere could not be remembered");
@@ -34,7 +34,7 @@ impl KnownSessions {
         std::fs::rename(new, path)
     }
 
-    pub(super) fn forget(&self, id: SessionId) {
+    pub(crate) fn forget(&self, id: SessionId) {
         match std::fs::remove_file(self.path(id)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!(session = %id, %error, "a session elsewhere could not be forgotten");
@@ -44,7 +44,7 @@ impl KnownSessions {
     }
 
     /// Those whose files can be read; the others are found when the machine is reached.
-    pub(super) fn all(&self) -> Vec<SessionInfo> {
+    pub(crate) fn all(&self) -> Vec<SessionInfo> {
         let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let is_session = |entry: &std::fs::DirEntry| {
             entry.file_name().to_str().is_some_and(|name| name.parse::<SessionId>().is_ok())

@@ -1,0 +1,50 @@
+//! A session of another daemon: its id there, its name here, and what was last heard of it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use trl_protocol::SessionId;
+use trl_protocol::session::SessionInfo;
+
+use super::RemoteDaemon;
+use super::daemon::described;
+
+#[derive(Debug)]
+pub(crate) struct RemoteSession {
+    pub(crate) id: SessionId,
+    pub(crate) daemon: Arc<RemoteDaemon>,
+    last_info: Mutex<SessionInfo>,
+}
+
+impl RemoteSession {
+    pub(super) fn new(info: SessionInfo, daemon: Arc<RemoteDaemon>) -> RemoteSession {
+        RemoteSession { id: info.session_id, daemon, last_info: Mutex::new(info) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SessionInfo> {
+        self.last_info.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As it was last heard of, marked if its daemon is out of reach.
+    pub(crate) fn info(&self) -> SessionInfo {
+        let info = self.lock().clone();
+        let unresponsive = info.unresponsive || !self.daemon.is_ready();
+        SessionInfo { unresponsive, ..info }
+    }
+
+    /// Keeps what its daemon says of it. Its name is ours.
+    pub(super) fn learn(&self, info: SessionInfo) -> SessionInfo {
+        let mut last = self.lock();
+        let info = described(&self.daemon, info, last.name.clone());
+        last.clone_from(&info);
+        info
+    }
+
+    pub(super) fn rename(&self, name: String) {
+        let info = {
+            let mut last = self.lock();
+            last.name = Some(name);
+            last.clone()
+        };
+        self.daemon.remember(&info);
+    }
+}
