@@ -113,6 +113,12 @@ import type {
   MailStatusReply,
   MailSubscribeParams,
   MailSubscribeReply,
+  RuntimeGrantParams,
+  RuntimeGrantReply,
+  RuntimeGrantsParams,
+  RuntimeGrantsReply,
+  RuntimeRevokeParams,
+  RuntimeRevokeReply,
   SessionAttachParams,
   SessionAttachReply,
   SessionBindParams,
@@ -416,6 +422,24 @@ export abstract class Methods {
   /** `mail.subscribe`: Sends an event when mail has arrived. */
   mailSubscribe(params: MailSubscribeParams = {}, options?: CallOptions): EventStream<MailEvent, MailSubscribeReply> {
     return this.open(new MailProgress<MailSubscribeReply>("mail.subscribe", { ...params }), options);
+  }
+
+  /**
+   * `runtime.grant`: Lets an agent of another daemon create sessions here, within limits, and sends it
+   * the token by mail.
+   */
+  runtimeGrant(params: RuntimeGrantParams, options?: CallOptions): Promise<RuntimeGrantReply> {
+    return this.request("runtime.grant", params, options);
+  }
+
+  /** `runtime.grants`: Lists the grants of this daemon. */
+  runtimeGrants(params: RuntimeGrantsParams = {}, options?: CallOptions): Promise<RuntimeGrantsReply> {
+    return this.request("runtime.grants", params, options);
+  }
+
+  /** `runtime.revoke`: Ends a grant and the sessions under it. */
+  runtimeRevoke(params: RuntimeRevokeParams, options?: CallOptions): Promise<RuntimeRevokeReply> {
+    return this.request("runtime.revoke", params, options);
   }
 
   /** `session.attach`: Shows a session as on a terminal, until the client detaches. */

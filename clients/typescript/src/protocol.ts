@@ -55,6 +55,9 @@ export const METHODS = [
   "mail.send_and_wait",
   "mail.status",
   "mail.subscribe",
+  "runtime.grant",
+  "runtime.grants",
+  "runtime.revoke",
   "session.attach",
   "session.bind",
   "session.create",
@@ -133,6 +136,8 @@ export const REPEATABLE: ReadonlySet<string> = new Set<string>([
   "mail.dead_letters",
   "mail.held",
   "mail.status",
+  "runtime.grants",
+  "runtime.revoke",
   "session.info",
   "session.list",
   "session.resize",
@@ -636,6 +641,26 @@ export interface GapEvent {
   readonly to: number;
 }
 
+export interface GrantRow {
+  readonly address: string;
+  readonly agent: string;
+  /** RFC 3339. */
+  readonly created_at: string;
+  readonly expires_at: string | null;
+  readonly grant_id: string;
+  readonly granted_by: string;
+  readonly limits: SessionLimits;
+  readonly max_sessions?: number | null;
+  readonly profile: Profile;
+  readonly revoked_at?: string | null;
+  /** Sessions under it that live. */
+  readonly sessions: readonly SessionId[];
+  readonly state: GrantState;
+  readonly working_dir?: string | null;
+}
+
+export type GrantState = "active" | "expired" | "revoked";
+
 export interface HeldRow {
   /** When it goes back to its sender. */
   readonly bounces_at: string | null;
@@ -934,7 +959,36 @@ export interface RuntimeFound {
   readonly version: string;
 }
 
+export interface RuntimeGrantReply {
+  readonly address: string;
+  /** The name of who got access, and the address. */
+  readonly agent: string;
+  /** RFC 3339. */
+  readonly expires_at: string | null;
+  readonly grant_id: string;
+  /** The agent of this daemon that grants, and its address. */
+  readonly granted_by: string;
+  readonly granted_by_address: string;
+  /** The message that carries the token; `mail.status` of the granting agent tells what became of it. */
+  readonly message_id: string;
+  readonly profile: Profile;
+  /** Where the other daemon finds this one. */
+  readonly url: string;
+}
+
+export interface RuntimeGrantsReply {
+  /** Oldest first. */
+  readonly grants: readonly GrantRow[];
+}
+
 export type RuntimeKind = "local" | "container" | "ssh" | "trl";
+
+export interface RuntimeRevokeReply {
+  readonly agent: string;
+  readonly grant_id: string;
+  /** Sessions under the grant that were ended with it. */
+  readonly sessions: readonly SessionId[];
+}
 
 export type RuntimeState = "ready" | "unreachable" | "unknown";
 
@@ -1830,6 +1884,33 @@ export interface MailSubscribeParams {
   readonly as?: Token | null;
 }
 
+export interface RuntimeGrantParams {
+  /** Who gets access: a contact's name or address. */
+  readonly agent: string;
+  /** The grant ends after so many seconds. Default: when it is revoked. */
+  readonly expires_s?: number | null;
+  /** The agent of this daemon that grants. Default: the first one that has `agent` as a contact. */
+  readonly from?: string | null;
+  /** The most that each session under this grant may use. */
+  readonly limits?: SessionLimits | null;
+  /** Most sessions under this grant at a time. Default: as many as the daemon allows. */
+  readonly max_sessions?: number | null;
+  /** The least isolation of sessions under this grant. Default: `workspace`. */
+  readonly profile?: Profile | null;
+  /**
+   * The directory that sessions under this grant work in. Default: a private `/tmp`; with the profile
+   * `none`, any.
+   */
+  readonly working_dir?: string | null;
+}
+
+/** Params of requests that take none. */
+export type RuntimeGrantsParams = Readonly<Record<string, never>>;
+
+export interface RuntimeRevokeParams {
+  readonly grant_id: string;
+}
+
 export interface SessionAttachParams {
   readonly cols?: number | null;
   /** Only look. */
@@ -2021,6 +2102,9 @@ export interface Calls {
   "mail.send_and_wait": { params: MailSendAndWaitParams; reply: MailSendAndWaitReply };
   "mail.status": { params: MailStatusParams; reply: MailStatusReply };
   "mail.subscribe": { params: MailSubscribeParams; reply: MailSubscribeReply };
+  "runtime.grant": { params: RuntimeGrantParams; reply: RuntimeGrantReply };
+  "runtime.grants": { params: RuntimeGrantsParams; reply: RuntimeGrantsReply };
+  "runtime.revoke": { params: RuntimeRevokeParams; reply: RuntimeRevokeReply };
   "session.attach": { params: SessionAttachParams; reply: SessionAttachReply };
   "session.bind": { params: SessionBindParams; reply: SessionBindReply };
   "session.create": { params: SessionCreateParams; reply: SessionCreateReply };

@@ -154,7 +154,8 @@ impl Connection {
     fn start(&self, call: Call, permit: OwnedSemaphorePermit) -> impl Future<Output = ()> + Send + use<> {
         let runtime = self.runtime.clone();
         let outbox = self.outbox.clone();
-        let caller = self.presence.caller(call.id_text);
+        let key = self.grant.as_ref().and_then(|grant| grant.key.clone());
+        let caller = self.presence.caller(call.id_text).under(key);
         let phase = self.phase.clone();
         async move {
             let mut events = Events { outbox: outbox.clone(), id: call.id };

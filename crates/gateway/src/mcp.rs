@@ -47,7 +47,11 @@ async fn drained(mut phase: watch::Receiver<Phase>) {
 /// The tools run commands: a token that may only look has no use for them.
 async fn may_run(request: Request, next: Next) -> Response {
     match request.extensions().get::<Grant>() {
-        Some(grant) if grant.scope >= Scope::Run => next.run(request).await,
+        // The tools use the daemon as its user does, and know nothing of grants.
+        Some(grant) if grant.scope >= Scope::Run => match grant.whole_daemon("MCP") {
+            Ok(()) => next.run(request).await,
+            Err(fault) => answer::refusal(StatusCode::FORBIDDEN, fault),
+        },
         _ => answer::refusal(
             StatusCode::FORBIDDEN,
             Fault::new(Code::AuthFailed, "MCP needs a token of the scope run"),

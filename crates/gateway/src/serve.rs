@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use trl_client::home_mark;
 use trl_protocol::limits;
-use trl_runtime::{Config, Runtime, StartError, Stop};
+use trl_runtime::{Config, Runtime, Served, StartError, Stop};
 
 use crate::connection::Phase;
 use crate::http::{self, HttpConfig, HttpError};
@@ -111,6 +111,8 @@ pub async fn serve(
     let scope = Scope::of(gateway.socket.as_deref(), address, &config.runtime_dir);
     scope.apply(&mut config);
     config.socket.clone_from(&gateway.socket);
+    config.announced.http =
+        web.as_ref().map(|web| Served { address: web.address, certificate: web.certificate.clone() });
     let keep_sessions = config.keep_sessions;
     let dirs = [config.runtime_dir.clone(), config.state_dir.clone()];
     let runtime = Runtime::start(config).await?;

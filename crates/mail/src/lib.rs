@@ -25,5 +25,8 @@ pub mod steps;
 mod store;
 
 pub use config::MailConfig;
-pub use engine::{Caller, IdleAgent, IdleAgents, Mail, MailReply, MailRequest, Subscription};
+pub use engine::{
+    Caller, GrantedRuntime, GrantedRuntimes, IdleAgent, IdleAgents, Mail, MailReply, MailRequest, Parties,
+    Subscription,
+};
 pub use error::MailError;

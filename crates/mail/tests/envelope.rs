@@ -129,6 +129,7 @@ fn our_block_is_ours_alone() {
         hops: 2,
         chain: vec!["a".into(), "b".into()],
         expires_at: Some(5),
+        runtime: None,
     };
     let input = EncodeInput {
         agent_address: "A".into(),

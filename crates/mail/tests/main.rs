@@ -17,6 +17,7 @@ mod registry;
 mod resending;
 mod retention;
 mod rules;
+mod runtimes;
 mod sealing;
 
 /// A file that nobody names here would never run.

@@ -12,6 +12,7 @@ pub mod exec;
 pub mod fault;
 pub mod file;
 pub mod frame;
+pub mod grant;
 pub mod ids;
 pub mod isolation;
 pub mod limits;

@@ -85,7 +85,7 @@ pub enum Scope {
     Read,
     /// Create sessions, run and end commands, act for agents.
     Run,
-    /// End the daemon.
+    /// End the daemon, grant access to it.
     Admin,
 }
 

@@ -8,7 +8,7 @@
 
 use crate::method::{CHANGES, READS, Retry, Rules, Scope};
 use crate::system::NoParams;
-use crate::{agent, change, contact, exec, file, mail, session, system};
+use crate::{agent, change, contact, exec, file, grant, mail, session, system};
 
 /// Rules of a method that carries out a command.
 const RUNS: Rules = Rules { retry: Retry::ById("run_id"), ..CHANGES };
@@ -103,6 +103,13 @@ pub enum Request => Reply {
     /// Ends the daemon.
     SystemShutdown = "system.shutdown", system::ShutdownParams => system::ShuttingDown,
         Rules { scope: Scope::Admin, ..CHANGES };
+    /// Lets an agent of another daemon create sessions here, within limits, and sends it the token by mail.
+    RuntimeGrant = "runtime.grant", grant::GrantParams => grant::Granted, Rules { scope: Scope::Admin, ..CHANGES };
+    /// Ends a grant and the sessions under it.
+    RuntimeRevoke = "runtime.revoke", grant::RevokeParams => grant::Revoked,
+        Rules { retry: Retry::Safe, scope: Scope::Admin, ..CHANGES };
+    /// Lists the grants of this daemon.
+    RuntimeGrants = "runtime.grants", NoParams => grant::Grants, Rules { scope: Scope::Admin, ..READS };
     /// Sends an event when mail has arrived.
     MailSubscribe = "mail.subscribe", agent::CallerParams => mail::SubscriptionOver,
         Rules { endless: true, events: &["mail"], ..CHANGES };

@@ -7,6 +7,8 @@ use std::future::Future;
 use tokio::sync::watch;
 use trl_protocol::Event;
 
+use crate::grants::GrantKey;
+
 /// The client will hear nothing more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gone;
@@ -34,7 +36,7 @@ impl Presence {
 
     /// A caller for one request of this client.
     pub fn caller(&self, request_id: Option<String>) -> Caller {
-        Caller { request_id, connection: self.connection, present: self.present.subscribe() }
+        Caller { request_id, connection: self.connection, grant: None, present: self.present.subscribe() }
     }
 }
 
@@ -50,10 +52,18 @@ pub struct Caller {
     /// The request's own id if it is a string: it makes a repeated `exec.write` apply once.
     pub request_id: Option<String>,
     pub(crate) connection: Option<u64>,
+    /// What limits this client; without one it may do everything.
+    pub(crate) grant: Option<GrantKey>,
     present: watch::Receiver<bool>,
 }
 
 impl Caller {
+    /// The same caller, who may do no more than a grant allows.
+    #[must_use]
+    pub fn under(self, grant: Option<GrantKey>) -> Caller {
+        Caller { grant, ..self }
+    }
+
     pub fn is_gone(&self) -> bool {
         !*self.present.borrow()
     }

@@ -9,6 +9,8 @@ use trl_protocol::agent::Mode;
 use trl_protocol::isolation::Isolation;
 use trl_protocol::limits;
 
+use crate::grants::reach::Announced;
+
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Sockets of hosts live below this, in `hosts/`.
@@ -35,6 +37,8 @@ pub struct Config {
     pub runtimes: Vec<NamedRuntime>,
     /// Tokens of other daemons that no runtime is configured for: a file for each, named `HOST:PORT`.
     pub tokens_dir: Option<PathBuf>,
+    /// Where the agents that are granted access find this daemon.
+    pub announced: Announced,
     /// Told by `system.ping`.
     pub version: String,
     /// What sessions inherit: the daemon's environment at its start.
@@ -99,6 +103,7 @@ impl Config {
             container_engine: None,
             runtimes: Vec::new(),
             tokens_dir: None,
+            announced: Announced::default(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             env: BTreeMap::new(),
             working_dir: PathBuf::from("/"),

@@ -5,7 +5,8 @@ use std::time::Instant;
 use trl_protocol::{Fault, Method, Reply, Request, methods};
 
 use crate::caller::{Caller, EventSink};
-use crate::ops::{events, exec, file, mail, session, system};
+use crate::grants::rules;
+use crate::ops::{self, events, exec, file, mail, session, system};
 use crate::remote;
 use crate::runtime::Runtime;
 
@@ -20,7 +21,8 @@ impl Runtime {
     ) -> Result<Reply, Fault> {
         let method = request.info().name;
         let began = Instant::now();
-        let result = self.answer(request, caller, events).await;
+        let result =
+            self.answer(request, caller, events).await.map_err(|fault| rules::conceal(fault, caller));
         let took = began.elapsed();
         self.0.counters.note(method, took, result.as_ref().ok());
         let took_us = took.as_micros();
@@ -31,7 +33,7 @@ impl Runtime {
         result
     }
 
-    /// Done here, or by the daemon that the session is on.
+    /// Done here, or by the daemon that the session is on, as far as the caller's grant allows.
     async fn answer<S: EventSink>(
         &self,
         request: Request,
@@ -39,6 +41,10 @@ impl Runtime {
         to: &mut S,
     ) -> Result<Reply, Fault> {
         self.0.check_open()?;
+        if let Some(grant) = &caller.grant {
+            // The sessions under a grant are on this machine: nothing is forwarded.
+            return self.perform(rules::admit(&self.0, grant, request)?, caller, to).await;
+        }
         match remote::session_of(&self.0, &request) {
             Some(session) => remote::forward(&self.0, &session, request, caller, to).await,
             None => self.perform(request, caller, to).await,
@@ -60,7 +66,9 @@ impl Runtime {
             Request::SessionCreate(params) => {
                 wrap::<m::SessionCreate>(session::create::perform(runtime, params, caller).await)
             }
-            Request::SessionList(_) => wrap::<m::SessionList>(Ok(session::list::perform(runtime).await)),
+            Request::SessionList(_) => {
+                wrap::<m::SessionList>(Ok(session::list::perform(runtime, caller).await))
+            }
             Request::SessionInfo(params) => {
                 wrap::<m::SessionInfo>(session::info::perform(runtime, &params).await)
             }
@@ -92,7 +100,9 @@ impl Runtime {
             Request::ExecStream(params) => {
                 wrap::<m::ExecStream>(exec::stream::perform(runtime, params, caller, to).await)
             }
-            Request::ExecStart(params) => wrap::<m::ExecStart>(exec::start::perform(runtime, params).await),
+            Request::ExecStart(params) => {
+                wrap::<m::ExecStart>(exec::start::perform(runtime, params, caller).await)
+            }
             Request::ExecAttach(params) => {
                 wrap::<m::ExecAttach>(exec::attach::perform(runtime, &params, caller, to).await)
             }
@@ -112,7 +122,9 @@ impl Runtime {
                 wrap::<m::ExecCancel>(exec::cancel::perform(runtime, &params).await)
             }
             Request::ExecBind(params) => wrap::<m::ExecBind>(exec::bind::perform(runtime, &params, caller)),
-            Request::ExecList(params) => wrap::<m::ExecList>(exec::list::perform(runtime, &params).await),
+            Request::ExecList(params) => {
+                wrap::<m::ExecList>(exec::list::perform(runtime, &params, caller).await)
+            }
             Request::ExecInfo(params) => wrap::<m::ExecInfo>(exec::info::perform(runtime, &params).await),
             Request::ExecWait(params) => {
                 wrap::<m::ExecWait>(exec::wait::perform(runtime, params, caller).await)
@@ -135,10 +147,19 @@ impl Runtime {
             Request::SystemPing(_) => wrap::<m::SystemPing>(Ok(system::ping::perform(runtime))),
             Request::SystemStats(_) => wrap::<m::SystemStats>(Ok(system::stats::perform(runtime).await)),
             Request::SystemInfo(_) => wrap::<m::SystemInfo>(Ok(system::info::perform(runtime))),
-            Request::SystemRuntimes(_) => wrap::<m::SystemRuntimes>(Ok(system::runtimes::perform(runtime))),
+            Request::SystemRuntimes(_) => {
+                wrap::<m::SystemRuntimes>(system::runtimes::for_caller(runtime, caller))
+            }
             Request::SystemShutdown(params) => {
                 wrap::<m::SystemShutdown>(Ok(system::shutdown::perform(runtime, &params)))
             }
+            Request::RuntimeGrant(params) => {
+                wrap::<m::RuntimeGrant>(ops::runtime::grant::perform(runtime, params).await)
+            }
+            Request::RuntimeRevoke(params) => {
+                wrap::<m::RuntimeRevoke>(ops::runtime::revoke::perform(runtime, &params).await)
+            }
+            Request::RuntimeGrants(_) => wrap::<m::RuntimeGrants>(Ok(ops::runtime::grants::perform(runtime))),
             Request::MailSubscribe(params) => {
                 wrap::<m::MailSubscribe>(mail::subscribe(runtime, params, caller, to).await)
             }

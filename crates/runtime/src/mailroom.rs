@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, watch};
 use trl_mail::clock::SystemClock;
 use trl_mail::config::Confiner;
 use trl_mail::presence::SystemProcesses;
@@ -27,7 +27,7 @@ pub(crate) struct Mailroom {
     mode: Mode,
     relay: Option<(BrokerConfig, OpenRelay)>,
     open: Mutex<Option<Arc<Mail>>>,
-    opened: Notify,
+    opened: watch::Sender<()>,
 }
 
 impl Mailroom {
@@ -35,7 +35,7 @@ impl Mailroom {
         let relay = config.relay.clone().map(|broker| (broker, config.open_relay));
         let (dir, program) = (config.mail_dir.clone(), config.host_program.clone());
         let mode = config.mail_mode;
-        Mailroom { dir, program, mode, relay, open: Mutex::new(None), opened: Notify::new() }
+        Mailroom { dir, program, mode, relay, open: Mutex::new(None), opened: watch::Sender::new(()) }
     }
 
     /// Mail that waits for a moment, for a relay or for an answer does not wait for a request too.
@@ -62,17 +62,19 @@ impl Mailroom {
             Arc::new(opened.map_err(|error| Fault::refused_by_system("mail cannot be opened", &error))??);
         tracing::info!("mail is open");
         *open = Some(Arc::clone(&mail));
-        self.opened.notify_one();
+        self.opened.send_replace(());
         Ok(mail)
     }
 
-    /// The mail, when somebody has opened it; for the one who waits for that.
+    /// The mail, when somebody has opened it.
     pub(crate) async fn opened(&self) -> Arc<Mail> {
+        let mut opened = self.opened.subscribe();
         loop {
             if let Some(mail) = &*self.open.lock().await {
                 return Arc::clone(mail);
             }
-            self.opened.notified().await;
+            // The sender is ours.
+            let _ = opened.changed().await;
         }
     }
 

@@ -140,7 +140,7 @@ impl Runtime {
         let requests = METHODS.iter().zip(&counters.methods).map(of_method);
         let stats = stats::perform(runtime).await;
         // Asked last of all, so that the totals are of now.
-        let sessions = list::perform(runtime).await.sessions;
+        let sessions = list::all(runtime).await;
         let totals = counters.totals(&runtime.registry);
         Metrics {
             stats,

@@ -4,5 +4,6 @@ pub(crate) mod events;
 pub(crate) mod exec;
 pub(crate) mod file;
 pub(crate) mod mail;
+pub(crate) mod runtime;
 pub(crate) mod session;
 pub(crate) mod system;

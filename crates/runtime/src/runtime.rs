@@ -16,6 +16,7 @@ use crate::caller::Caller;
 use crate::config::Config;
 use crate::connection_bound::{BoundItem, ConnectionBound};
 use crate::feed::Feed;
+use crate::grants::{self, GrantKey, Grants};
 use crate::health::Health;
 use crate::link::{End, GreetError, Greeted, Greeting, Link, LinkTask};
 use crate::mailroom::Mailroom;
@@ -23,7 +24,7 @@ use crate::metrics::Counters;
 use crate::registry::Registry;
 use crate::remote::Remotes;
 use crate::session::Session;
-use crate::{adoption, idle_exit, mail_wake, ops, proxy, remote};
+use crate::{adoption, granted, idle_exit, mail_wake, ops, proxy, remote};
 
 /// How long sessions that are being created may take to settle when the daemon ends.
 const SETTLE: Duration = Duration::from_secs(5);
@@ -52,6 +53,7 @@ pub(crate) struct Inner {
     pub(crate) started: Instant,
     pub(crate) commands: AtomicU64,
     pub(crate) feed: Feed,
+    pub(crate) grants: Grants,
     pub(crate) counters: Counters,
     /// Whether hosts are asked to tell what happens in them.
     pub(crate) watching: AtomicBool,
@@ -90,6 +92,7 @@ impl Runtime {
             health,
             started_at: format!("{:.3}", jiff::Timestamp::now()),
             connection_bound: ConnectionBound::default(),
+            grants: Grants::load(config.state_dir.join("grants")),
             config,
             started: Instant::now(),
             commands: AtomicU64::new(0),
@@ -111,11 +114,18 @@ impl Runtime {
             tokio::spawn(async move { inner.mailroom.resume().await });
         }
         tokio::spawn(mail_wake::watch(Arc::clone(&runtime.0)));
+        tokio::spawn(granted::watch(Arc::clone(&runtime.0)));
+        tokio::spawn(grants::ending::watch(Arc::clone(&runtime.0)));
         let exit_idle_s = runtime.0.config.exit_idle_s;
         if exit_idle_s > 0.0 {
             tokio::spawn(idle_exit::watch(Arc::clone(&runtime.0), Duration::from_secs_f64(exit_idle_s)));
         }
         runtime
+    }
+
+    /// The grant that this token belongs to, if it is one's; an error if the grant is over.
+    pub fn grant_of(&self, token: &[u8]) -> Option<Result<GrantKey, Fault>> {
+        self.0.grants.of_token(token)
     }
 
     /// Resolves when a request asks the daemon to end.
@@ -303,6 +313,7 @@ impl Inner {
         let session = Arc::new(Session::new(info, link, Arc::clone(backend), host));
         enter(Arc::clone(&session));
         self.session_begun(&session);
+        grants::ending::check_adopted(self, &session);
         proxy::begin(self, &session);
         let (inner, watched) = (Arc::clone(self), Arc::clone(&session));
         tokio::spawn(async move {
@@ -358,6 +369,7 @@ impl Inner {
                 // It may have got another name that nobody here has heard of.
                 self.registry.keep_name(greeted.session.name.clone(), &session);
                 session.answers();
+                grants::ending::check_adopted(&self, &session);
                 proxy::begin(&self, &session);
                 LinkTask::new(session.link.clone(), greeted).run(&session).await
             }

@@ -68,6 +68,9 @@ METHODS: tuple[str, ...] = (
     "mail.send_and_wait",
     "mail.status",
     "mail.subscribe",
+    "runtime.grant",
+    "runtime.grants",
+    "runtime.revoke",
     "session.attach",
     "session.bind",
     "session.create",
@@ -142,6 +145,8 @@ REPEATABLE: frozenset[str] = frozenset((
     "mail.dead_letters",
     "mail.held",
     "mail.status",
+    "runtime.grants",
+    "runtime.revoke",
     "session.info",
     "session.list",
     "session.resize",
@@ -241,6 +246,12 @@ FileKind = Literal[
     "directory",
     "symlink",
     "other",
+]
+
+GrantState = Literal[
+    "active",
+    "expired",
+    "revoked",
 ]
 
 HitLimit = Literal[
@@ -1282,6 +1293,43 @@ class GapEvent(Shown):
 
 
 @dataclass(slots=True, kw_only=True)
+class GrantRow(Shown):
+    address: str
+    agent: str
+    #: RFC 3339.
+    created_at: str
+    expires_at: str | None
+    grant_id: str
+    granted_by: str
+    limits: SessionLimits
+    max_sessions: int | None = None
+    profile: Profile
+    revoked_at: str | None = None
+    #: Sessions under it that live.
+    sessions: list[str]
+    state: GrantState
+    working_dir: str | None = None
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            address=data["address"],
+            agent=data["agent"],
+            created_at=data["created_at"],
+            expires_at=data["expires_at"],
+            grant_id=data["grant_id"],
+            granted_by=data["granted_by"],
+            limits=SessionLimits.decode(data["limits"]),
+            max_sessions=data.get("max_sessions"),
+            profile=data["profile"],
+            revoked_at=data.get("revoked_at"),
+            sessions=data["sessions"],
+            state=data["state"],
+            working_dir=data.get("working_dir"),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class HeldRow(Shown):
     #: When it goes back to its sender.
     bounces_at: str | None
@@ -1859,6 +1907,67 @@ class RuntimeFound(Shown):
             since=data["since"],
             state=data["state"],
             version=data["version"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class RuntimeGrantReply(Shown):
+    address: str
+    #: The name of who got access, and the address.
+    agent: str
+    #: RFC 3339.
+    expires_at: str | None
+    grant_id: str
+    #: The agent of this daemon that grants, and its address.
+    granted_by: str
+    granted_by_address: str
+    #: The message that carries the token; `mail.status` of the granting agent tells what
+    #: became of it.
+    message_id: str
+    profile: Profile
+    #: Where the other daemon finds this one.
+    url: str
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            address=data["address"],
+            agent=data["agent"],
+            expires_at=data["expires_at"],
+            grant_id=data["grant_id"],
+            granted_by=data["granted_by"],
+            granted_by_address=data["granted_by_address"],
+            message_id=data["message_id"],
+            profile=data["profile"],
+            url=data["url"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class RuntimeGrantsReply(Shown):
+    #: Oldest first.
+    grants: list[GrantRow]
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            grants=[GrantRow.decode(item) for item in data["grants"]],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class RuntimeRevokeReply(Shown):
+    agent: str
+    grant_id: str
+    #: Sessions under the grant that were ended with it.
+    sessions: list[str]
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            agent=data["agent"],
+            grant_id=data["grant_id"],
+            sessions=data["sessions"],
         )
 
 

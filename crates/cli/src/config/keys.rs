@@ -42,6 +42,7 @@ keys! {
     HttpOrigins, "TRL_HTTP_ORIGINS", Some("http_origins"), Outside, "origins, separated by commas, whose web pages may use HTTP; default none";
     HttpTlsCert, "TRL_HTTP_TLS_CERT", Some("http_tls_cert"), Outside, "certificate chain (PEM) for HTTP over TLS";
     HttpTlsSecret, "TRL_HTTP_TLS_KEY", Some("http_tls_key"), Outside, "the key of that certificate (PEM)";
+    Announce, "TRL_ANNOUNCE", Some("announce"), Outside, "where agents that are granted access (`trl runtimes grant`) find this daemon: `https://HOST:PORT`, or `on` for the address of HTTP; default that address if other machines can reach it with TLS";
     MaxSessions, "TRL_MAX_SESSIONS", Some("max_sessions"), Inside, "most sessions at a time; default 64";
     MaxConnections, "TRL_MAX_CONNECTIONS", Some("max_connections"), Inside, "most connections at a time over the socket, and as many over HTTP; default 1024";
     DefaultTimeout, "TRL_DEFAULT_TIMEOUT_S", Some("default_timeout_s"), Inside, "default deadline of commands, in seconds; 0 is none; default 60";

@@ -7,7 +7,7 @@ use trl_gateway::TlsFiles;
 use trl_mail::relay::broker::{BrokerConfig, Credentials, Tls};
 use trl_protocol::isolation::Isolation;
 use trl_protocol::limits;
-use trl_runtime::NamedRuntime;
+use trl_runtime::{Announce, NamedRuntime};
 
 use super::dot_env::Ignored;
 use super::keys::Key;
@@ -28,6 +28,7 @@ pub(crate) struct Settings {
     /// Whether anybody named it at all.
     pub(crate) socket_named: bool,
     pub(crate) http: Option<HttpSettings>,
+    pub(crate) announce: Announce,
     pub(crate) max_sessions: usize,
     pub(crate) max_connections: u32,
     pub(crate) default_timeout_s: f64,
@@ -119,6 +120,7 @@ pub(crate) fn resolve(layers: &Layers, ambient: &Ambient) -> Result<Settings, Co
         socket_by_flag: socket_said.is_some_and(|said| matches!(said.origin, Origin::Flag(_))),
         socket_named: socket_said.is_some(),
         http: http(layers, ambient)?,
+        announce: read(layers, Key::Announce, value::announce, value::ANNOUNCE, Announce::Unset)?,
         max_sessions: read(
             layers,
             Key::MaxSessions,
@@ -200,12 +202,16 @@ fn http(layers: &Layers, ambient: &Ambient) -> Result<Option<HttpSettings>, Conf
         expected: value::ADDRESS,
     };
     let list = |key| layers.get(key).map(|said| value::list(&said.text)).unwrap_or_default();
+    // Whoever is told to come here by this name is not turned away for it.
+    let announced = layers.get(Key::Announce).and_then(|said| value::announced_host(said.text.trim()));
+    let mut hosts = list(Key::HttpHosts);
+    hosts.extend(announced.map(str::to_owned));
     Ok(Some(HttpSettings {
         address: value::address(&said.text).ok_or_else(bad)?,
         by_flag: matches!(said.origin, Origin::Flag(_)),
         token: layers.get(Key::AuthToken).map(|said| Secret(said.text.clone())),
         tokens_file: layers.get(Key::TokensFile).map(|said| ambient.cwd.join(&said.text)),
-        hosts: list(Key::HttpHosts),
+        hosts,
         origins: list(Key::HttpOrigins),
         tls: tls(layers, ambient)?,
     }))

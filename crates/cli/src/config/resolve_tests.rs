@@ -193,6 +193,7 @@ fn what_names_a_place_a_secret_or_an_address_reaches_outside() {
         "ISOLATION",
         "ENGINE",
         "PROGRAM",
+        "ANNOUNCE",
     ];
     for key in Key::ALL {
         let parts = key.env().split('_').skip(1);

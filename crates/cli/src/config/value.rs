@@ -3,6 +3,7 @@
 use trl_protocol::isolation::Isolation;
 use trl_protocol::limits::MAX_SECONDS;
 use trl_protocol::session::CreateParams;
+use trl_runtime::Announce;
 
 pub(crate) const SECONDS: &str = "a number of seconds (`90`, `1.5`, `10m`, `2h`; 0 for none)";
 pub(crate) const BYTES: &str = "a number of bytes (`65536`, `512k`, `64M`, `1G`)";
@@ -11,6 +12,8 @@ pub(crate) const YES_NO: &str = "one of 1, 0, true, false, yes, no, on, off";
 pub(crate) const COUNT: &str = "a whole number of at least 1";
 pub(crate) const ADDRESS: &str =
     "an address and a port (`127.0.0.1:7700`, `[::1]:7700`, `localhost:7700`, or `7700`)";
+pub(crate) const ANNOUNCE: &str =
+    "`https://HOST:PORT`, `http://` with a loopback address, `on` for the address of HTTP, or `off`";
 pub(crate) const TOOLS: &str =
     "`minimal`, `terminal`, `default`, `mail`, `files`, `full`, or names of tools separated by commas";
 pub(crate) const CHANNEL: &str = "`notice`, `message` or `off`";
@@ -73,6 +76,30 @@ pub(crate) fn isolation(text: &str) -> Option<Isolation> {
 
 pub(crate) fn count(text: &str) -> Option<usize> {
     text.trim().parse().ok().filter(|count| *count > 0)
+}
+
+/// Where others find this daemon. A token is not to go over a network in the clear.
+pub(crate) fn announce(text: &str) -> Option<Announce> {
+    let text = text.trim().trim_end_matches('/');
+    if let Some(wanted) = yes_no(text) {
+        return Some(if wanted { Announce::Listener } else { Announce::Unset });
+    }
+    let host = announced_host(text)?;
+    let is_here = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    (text.starts_with("https://") || is_here).then(|| Announce::Url(text.to_owned()))
+}
+
+/// The host of an announced URL, without brackets.
+pub(crate) fn announced_host(url: &str) -> Option<&str> {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
+    let (host, port) = match rest.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (rest, None),
+    };
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let is_host =
+        !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:".contains(&byte));
+    (is_host && port.is_none_or(|port| port.parse::<u16>().is_ok())).then_some(host)
 }
 
 /// An address with its port. A port alone is one of this machine, for this machine.
@@ -155,6 +182,28 @@ mod tests {
             assert_eq!(address(text).as_deref(), expected, "{text:?}");
         }
         assert_eq!(list(" a, b,,"), ["a", "b"]);
+    }
+
+    #[test]
+    fn what_is_announced_is_encrypted_or_stays_here() {
+        let url = |text: &str| Some(Announce::Url(text.to_owned()));
+        for (text, expected) in [
+            ("on", Some(Announce::Listener)),
+            ("no", Some(Announce::Unset)),
+            ("https://build1:7700", url("https://build1:7700")),
+            ("https://build1.example.org/", url("https://build1.example.org")),
+            ("https://[fd00::1]:7700", url("https://[fd00::1]:7700")),
+            ("http://127.0.0.1:7700", url("http://127.0.0.1:7700")),
+            ("http://[::1]:7700", url("http://[::1]:7700")),
+            ("http://build1:7700", None),
+            ("https://build1:7700/path", None),
+            ("https://build1:seven", None),
+            ("https://user@build1", None),
+            ("build1:7700", None),
+        ] {
+            assert_eq!(announce(text), expected, "{text:?}");
+        }
+        assert_eq!(announced_host("https://[fd00::1]:7700"), Some("fd00::1"));
     }
 
     #[test]

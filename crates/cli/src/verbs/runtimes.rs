@@ -1,5 +1,7 @@
 //! `trl runtimes`: where sessions can run.
 
+mod grants;
+
 use trl_protocol::methods;
 use trl_protocol::system::{NoParams, RuntimeFound, RuntimeKind, RuntimeState};
 
@@ -13,9 +15,33 @@ use crate::{human, output};
 /// This machine, the runtimes of the config file (`[runtimes.NAME]`), and those that sessions were made on.
 /// What is shown is what was last seen; a look at the others goes on in the background.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
 
-pub(crate) async fn run(_: &Args, context: &Context) -> Result<u8> {
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// List them; so does `trl runtimes` alone
+    #[command(visible_alias = "ls")]
+    List,
+    Grant(grants::GrantArgs),
+    Revoke(grants::RevokeArgs),
+    /// List who was granted access
+    Grants,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
+    match &args.action {
+        None | Some(Action::List) => list(context).await,
+        Some(Action::Grant(args)) => grants::grant(args, context).await,
+        Some(Action::Revoke(args)) => grants::revoke(args, context).await,
+        Some(Action::Grants) => grants::list(context).await,
+    }
+}
+
+async fn list(context: &Context) -> Result<u8> {
     let found = context.client().await?.call::<methods::SystemRuntimes>(&NoParams {}).await?;
     if context.output.json {
         context.output.json(&found)?;

@@ -2,6 +2,7 @@
 
 mod access;
 mod docs;
+mod grants;
 mod metrics;
 mod scopes;
 mod streams;

@@ -122,6 +122,9 @@ fn table() -> Vec<(&'static str, Value, Scope)> {
         ("contact.list", json!({}), Run),
         ("contact.presence", json!({}), Run),
         ("system.shutdown", json!({}), Admin),
+        ("runtime.grant", json!({"agent": "nobody"}), Admin),
+        ("runtime.revoke", json!({"grant_id": "none"}), Admin),
+        ("runtime.grants", json!({}), Admin),
     ]
 }
 

@@ -41,6 +41,8 @@ impl Team {
         for name in names {
             let proxy = Proxy::to(self.broker.address());
             let daemon = Daemon::builder(trl!())
+                .http()
+                .env("TRL_ANNOUNCE", "on")
                 .env("TRL_RELAY", proxy.url())
                 .env("TRL_RELAY_CREDENTIALS", self.keys())
                 .start();
@@ -384,4 +386,53 @@ fn the_relay_is_prepared_once_and_checked_from_both_sides() {
     ] {
         assert!(wrong.iter().any(|what| what == expected), "{expected}: {findings:#?}");
     }
+}
+
+#[test]
+fn access_is_granted_and_revoked_through_the_broker() {
+    let team = Team::of(&["alice", "bob"]);
+    team.introduce(0, 1);
+    let (alice, bob) = (&team.members[0].daemon, &team.members[1].daemon);
+    let mut reader = team.speak(0);
+    let granted =
+        bob.trl(&["--json", "runtimes", "grant", "alice", "--expires", "8h", "--limit", "open_files=256"]);
+    assert!(granted.status.success(), "{granted:?}");
+    let granted: Value = serde_json::from_slice(&granted.stdout).unwrap();
+    let notice = take(&mut reader, 1).remove(0);
+    assert!(notice.starts_with("bob (") && notice.contains("granted you the runtime bob@"), "{notice}");
+    let name = notice.split_once("the runtime ").unwrap().1.split(' ').next().unwrap().to_owned();
+    let files = || {
+        let scopes = std::fs::read_dir(alice.home().join("state")).unwrap().flatten();
+        let file = |scope: std::fs::DirEntry| scope.path().join(format!("runtimes/{name}.json"));
+        scopes.map(file).filter(|file| file.exists()).collect::<Vec<_>>()
+    };
+    wait_until("the grant is stored", GUARD, || !files().is_empty());
+    let stored: Value = serde_json::from_slice(&std::fs::read(&files()[0]).unwrap()).unwrap();
+    assert_eq!(stored["grant_id"], granted["grant_id"]);
+    assert_eq!(stored["granted_by"], json!(team.members[1].address));
+    assert_eq!(stored["url"], format!("http://{}", bob.http().address));
+    assert_eq!(std::fs::metadata(&files()[0]).unwrap().permissions().mode() & 0o777, 0o600);
+    let token = stored["token"].as_str().unwrap().to_owned();
+    let http = trl_testkit::Http { token: token.clone(), ..bob.http() };
+    let made = http.ok("session.create", json!({"shell": "bash"}));
+    assert_eq!(
+        http.ok("session.info", json!({"session_id": made["session_id"]}))["limits"]["open_files"],
+        256
+    );
+    // The token is in that one file, and nowhere that people or models look.
+    assert!(!notice.contains(&token));
+    for daemon in [alice, bob] {
+        assert!(!daemon.log().contains(&token));
+    }
+    assert!(!granted.to_string().contains(&token));
+
+    let revoked = bob.trl(&["runtimes", "revoke", "alice"]);
+    let said = String::from_utf8_lossy(&revoked.stdout).into_owned();
+    assert!(revoked.status.success() && said.contains("1 session ended"), "{revoked:?}");
+    let notice = take(&mut reader, 1).remove(0);
+    assert!(notice.contains("revoked") && notice.contains(&name), "{notice}");
+    wait_until("the file is removed", GUARD, || files().is_empty());
+    assert_eq!(http.call("session.list", json!({})).status, 401);
+    let listed = bob.trl(&["runtimes", "grants"]);
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("revoked"), "{listed:?}");
 }

@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use trl_protocol::isolation::{Isolation, Net, Profile};
 
 use paths::{absolute, check_kernel, is_plain, resolved};
+pub use system::DEFAULT_PRIVATE_BYTES;
 use system::{
-    DEFAULT_PRIVATE_BYTES, DEVICES, FEW_OF_ETC, HIDDEN_PROC, PROGRAMS, READ_ONLY_PROC, RESOLVER, SECRETS,
-    SYSTEM, is_common, is_kernel, is_system,
+    DEVICES, FEW_OF_ETC, HIDDEN_PROC, PROGRAMS, READ_ONLY_PROC, RESOLVER, SECRETS, SYSTEM, is_common,
+    is_kernel, is_system,
 };
 
 /// Where the directory through which the host talks to its shell appears inside.

@@ -110,7 +110,7 @@ pub(super) const HIDDEN_PROC: &[&str] = &[
 ];
 pub(super) const READ_ONLY_PROC: &[&str] = &["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys"];
 /// Private file systems are in memory.
-pub(super) const DEFAULT_PRIVATE_BYTES: u64 = 1 << 30;
+pub const DEFAULT_PRIVATE_BYTES: u64 = 1 << 30;
 /// Where everybody keeps something.
 const COMMON: &[&str] = &["/", "/tmp", "/var/tmp", "/home"];
 /// Below these, everything belongs to the system.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 
 use trl_protocol::{Code, Fault, Request, Scope};
+use trl_runtime::GrantKey;
 use trl_sys::private::read_secret;
 
 /// A token shorter than this can be guessed.
@@ -33,15 +34,33 @@ pub enum TokenError {
 pub(crate) struct Grant {
     pub(crate) name: String,
     pub(crate) scope: Scope,
+    /// Of a token that an agent was granted: the runtime allows no more than the grant does.
+    pub(crate) key: Option<GrantKey>,
 }
 
 impl Grant {
+    /// The rights of a token that an agent was granted.
+    pub(crate) fn under(key: GrantKey) -> Grant {
+        Grant { name: key.id().to_owned(), scope: Scope::Run, key: Some(key) }
+    }
+
+    /// Refuses what concerns the whole daemon and is no request.
+    pub(crate) fn whole_daemon(&self, what: &str) -> Result<(), Fault> {
+        match &self.key {
+            None => Ok(()),
+            Some(key) => {
+                let message = format!("the grant {} does not allow {what}, only requests", key.id());
+                Err(Fault::new(Code::AuthFailed, message))
+            }
+        }
+    }
+
     pub(crate) fn allows(&self, request: &Request) -> Result<(), Fault> {
         let needed = request.scope();
         if needed <= self.scope {
             return Ok(());
         }
-        let Grant { name, scope } = self;
+        let Grant { name, scope, key: _ } = self;
         let (method, needed, scope) = (request.info().name, needed.name(), scope.name());
         tracing::warn!(token = name, method, "a token was used for more than it may do");
         Err(Fault::new(
@@ -118,7 +137,7 @@ impl Tokens {
                 "this token is short enough to be guessed; 32 random characters are not"
             );
         }
-        let grant = Grant { name: name.to_owned(), scope };
+        let grant = Grant { name: name.to_owned(), scope, key: None };
         self.0.push(Token { secret: secret.to_owned(), grant });
     }
 
@@ -181,7 +200,7 @@ mod tests {
             (Scope::Admin, request("system.shutdown", serde_json::json!({}))),
         ];
         for scope in [Scope::Read, Scope::Run, Scope::Admin] {
-            let grant = Grant { name: "ana".into(), scope };
+            let grant = Grant { name: "ana".into(), scope, key: None };
             for (needed, request) in &requests {
                 let allowed = grant.allows(request);
                 assert_eq!(allowed.is_ok(), *needed <= scope, "{scope:?} {needed:?}: {allowed:?}");
@@ -231,7 +250,7 @@ mod tests {
         let tokens = read("ana admin aaaa\n").unwrap();
         assert_eq!(
             format!("{tokens:?}"),
-            r#"Tokens([Token { grant: Grant { name: "ana", scope: Admin }, .. }])"#
+            r#"Tokens([Token { grant: Grant { name: "ana", scope: Admin, key: None }, .. }])"#
         );
     }
 }

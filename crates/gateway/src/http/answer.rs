@@ -16,6 +16,17 @@ pub(crate) fn response(id: &str, result: &Result<Reply, Fault>) -> Response {
     with_status(status, id, result)
 }
 
+/// The same for a client that may be limited by a grant: who it is was known when the grant refused, so it is forbidden
+/// rather than unauthorized.
+pub(crate) fn to_client(id: &str, result: &Result<Reply, Fault>, under_grant: bool) -> Response {
+    match result {
+        Err(fault) if under_grant && fault.code == Code::AuthFailed => {
+            with_status(StatusCode::FORBIDDEN, id, result)
+        }
+        _ => response(id, result),
+    }
+}
+
 /// A refusal of what never became a request.
 pub(crate) fn refusal(status: StatusCode, fault: Fault) -> Response {
     with_status(status, "null", &Err(fault))

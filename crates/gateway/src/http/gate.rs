@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use trl_protocol::{Code, Fault};
+use trl_runtime::{GrantKey, Runtime};
 
 use super::access::{Grant, Tokens};
 use super::admission::Admission;
@@ -26,7 +27,15 @@ pub(crate) struct Gate {
     pub(crate) allowed: Allowed,
 }
 
-pub(crate) async fn check(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
+/// The gate, and who knows the tokens that agents were granted.
+#[derive(Debug, Clone)]
+pub(crate) struct Guard {
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) runtime: Runtime,
+}
+
+pub(crate) async fn check(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
+    let gate = &guard.gate;
     let page = match gate.page_of(&request) {
         Ok(page) => page,
         Err(fault) => return answer::refusal(StatusCode::FORBIDDEN, fault),
@@ -39,7 +48,7 @@ pub(crate) async fn check(State(gate): State<Arc<Gate>>, mut request: Request, n
     } else if request.uri().path() == HEALTH {
         next.run(request).await
     } else {
-        match gate.grant(request.headers()) {
+        match gate.grant(request.headers(), |token| guard.runtime.grant_of(token)) {
             Ok(grant) => match authenticated(request.extensions().get().cloned()).await {
                 Ok(()) => {
                     request.extensions_mut().insert(grant);
@@ -82,14 +91,25 @@ impl Gate {
         }
     }
 
-    fn grant(&self, headers: &HeaderMap) -> Result<Grant, Fault> {
+    /// `granted` knows the tokens that agents were granted.
+    fn grant(
+        &self,
+        headers: &HeaderMap,
+        granted: impl FnOnce(&[u8]) -> Option<Result<GrantKey, Fault>>,
+    ) -> Result<Grant, Fault> {
         let mut given = headers.get_all(header::AUTHORIZATION).iter();
         let (Some(first), None) = (given.next(), given.next()) else {
             return Err(refused("a token is needed: `Authorization: Bearer TOKEN`"));
         };
         let secret =
             bearer(first.as_bytes()).ok_or_else(|| refused("`Authorization: Bearer TOKEN` is expected"))?;
-        self.tokens.grant(secret).cloned().ok_or_else(|| refused("this token opens nothing here"))
+        if let Some(grant) = self.tokens.grant(secret) {
+            return Ok(grant.clone());
+        }
+        match granted(secret) {
+            Some(key) => key.map(Grant::under),
+            None => Err(refused("this token opens nothing here")),
+        }
     }
 }
 
@@ -193,7 +213,7 @@ mod tests {
             for value in given {
                 headers.append(header::AUTHORIZATION, HeaderValue::from_static(value));
             }
-            assert_eq!(gate().grant(&headers).is_ok(), fine, "{given:?}");
+            assert_eq!(gate().grant(&headers, |_| None).is_ok(), fine, "{given:?}");
         }
     }
 

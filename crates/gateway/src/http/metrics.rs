@@ -2,16 +2,21 @@
 
 use std::fmt::{Display, Write as _};
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use trl_protocol::session::{SessionState, Usage};
 use trl_runtime::{CLASSES, Metrics};
 
+use super::access::Grant;
 use super::answer;
 use super::routes::Front;
 
-pub(crate) async fn tell(State(front): State<Front>) -> Response {
+pub(crate) async fn tell(State(front): State<Front>, Extension(grant): Extension<Grant>) -> Response {
+    if let Err(fault) = grant.whole_daemon("metrics") {
+        return answer::refusal(StatusCode::FORBIDDEN, fault);
+    }
     let text = written(&front.runtime.metrics().await);
     answer::of(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text)
 }

@@ -86,6 +86,8 @@ pub(crate) struct Listener {
     patience: Patience,
     unauthenticated: UnauthenticatedLimits,
     pub(crate) address: SocketAddr,
+    /// The certificate chain (PEM), if it speaks TLS.
+    pub(crate) certificate: Option<String>,
 }
 
 impl Listener {
@@ -96,6 +98,7 @@ impl Listener {
         if tokens.is_empty() {
             return Err(HttpError::NoToken);
         }
+        let certificate = tls.as_ref().map(tls::chain_text).transpose()?;
         let tls = tls.as_ref().map(tls::acceptor).transpose()?;
         let failed = |error| HttpError::Bind { address: address.clone(), error };
         let begun = Instant::now();
@@ -113,7 +116,8 @@ impl Listener {
         }
         let scheme = if tls.is_some() { Scheme::Https } else { Scheme::Http };
         let gate = Gate { tokens, allowed: Allowed { scheme, hosts, origins } };
-        Ok(Listener { listener, gate, tls, patience: with_clients, unauthenticated, address: bound })
+        let patience = with_clients;
+        Ok(Listener { listener, gate, tls, patience, unauthenticated, address: bound, certificate })
     }
 
     pub(crate) async fn accept_all(

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use trl_protocol::{Code, Fault};
 use trl_runtime::Runtime;
 
-use super::gate::{self, Gate};
+use super::gate::{self, Gate, Guard};
 use super::{answer, metrics, openapi, rpc, ws};
 use crate::connection::Phase;
 
@@ -28,6 +28,7 @@ pub(crate) struct Front {
 
 /// `also` are routes of others, for whom the same gate stands.
 pub(crate) fn router(front: Front, also: Router, gate: Gate) -> Router {
+    let guard = Guard { gate: Arc::new(gate), runtime: front.runtime.clone() };
     Router::new()
         .route("/", post(rpc::take))
         .route("/v1/rpc", post(rpc::take))
@@ -40,7 +41,7 @@ pub(crate) fn router(front: Front, also: Router, gate: Gate) -> Router {
         .with_state(front)
         .merge(also)
         // The last one added is passed first: nothing is reached around it.
-        .layer(from_fn_with_state(Arc::new(gate), gate::check))
+        .layer(from_fn_with_state(guard, gate::check))
 }
 
 async fn health() -> Response {

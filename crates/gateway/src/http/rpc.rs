@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use trl_protocol::{Code, Event, Fault, Reply};
-use trl_runtime::{EventSink, Gone, Presence};
+use trl_runtime::{EventSink, Gone, GrantKey, Presence};
 
 use super::access::Grant;
 use super::routes::Front;
@@ -34,14 +34,14 @@ pub(crate) async fn take(
         return answer::with_status(StatusCode::FORBIDDEN, &call.id, &Err(fault));
     }
     if !call.request.info().rules.events.is_empty() && sse::is_wanted(&headers) {
-        return sse::take(front, call).await;
+        return sse::take(front, call, grant.key).await;
     }
     let id = call.id.clone();
     if call.request.info().rules.endless {
         return answer::response(&id, &Err(only_as_events(call.request.info().name)));
     }
-    let result = undisturbed(&front, call, Unheard).await;
-    answer::response(&id, &result)
+    let result = undisturbed(&front, call, Unheard, grant.key.clone()).await;
+    answer::to_client(&id, &result, grant.key.is_some())
 }
 
 fn only_as_events(method: &str) -> Fault {
@@ -56,9 +56,10 @@ pub(crate) fn undisturbed<E: EventSink + 'static>(
     front: &Front,
     call: Call,
     mut events: E,
+    grant: Option<GrantKey>,
 ) -> impl Future<Output = Result<Reply, Fault>> + Send + use<E> {
     let client = Client(Presence::new());
-    let caller = client.0.caller(call.id_text);
+    let caller = client.0.caller(call.id_text).under(grant);
     let (runtime, phase) = (front.runtime.clone(), front.phase.clone());
     let work =
         tokio::spawn(async move { perform(&runtime, call.request, &caller, &mut events, phase).await });

@@ -12,7 +12,7 @@ use hyper::body::Frame;
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use trl_protocol::{Event, Fault, Reply};
-use trl_runtime::{EventSink, Gone};
+use trl_runtime::{EventSink, Gone, GrantKey};
 
 use super::routes::Front;
 use super::{answer, rpc};
@@ -32,11 +32,12 @@ pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
 }
 
 /// What refuses at once is answered with its status, like any request.
-pub(crate) async fn take(front: Front, call: Call) -> Response {
+pub(crate) async fn take(front: Front, call: Call, grant: Option<GrantKey>) -> Response {
     let (to, mut said) = mpsc::channel(AHEAD);
     let id = call.id.clone();
     let events = Events { id: id.clone(), to: to.clone() };
-    let work = rpc::undisturbed(&front, call, events);
+    let under_grant = grant.is_some();
+    let work = rpc::undisturbed(&front, call, events, grant);
     tokio::spawn(async move {
         tokio::select! {
             result = work => drop(to.send(SseItem::Response(id, Box::new(result))).await),
@@ -44,7 +45,9 @@ pub(crate) async fn take(front: Front, call: Call) -> Response {
         }
     });
     let first = match said.recv().await {
-        Some(SseItem::Response(id, result)) if result.is_err() => return answer::response(&id, &result),
+        Some(SseItem::Response(id, result)) if result.is_err() => {
+            return answer::to_client(&id, &result, under_grant);
+        }
         first => first.map(SseItem::into_bytes),
     };
     let mut heartbeat = interval(HEARTBEAT);

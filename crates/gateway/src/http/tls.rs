@@ -27,6 +27,27 @@ pub enum TlsError {
     Unusable { certificate: PathBuf, key: PathBuf, problem: String },
 }
 
+/// The certificates as they are in the file; for those who are to know this server by them.
+pub(crate) fn chain_text(files: &TlsFiles) -> Result<String, TlsError> {
+    let path = &files.certificate;
+    let text = fs::read_to_string(path)
+        .map_err(|error| TlsError::File { path: path.clone(), problem: error.to_string() })?;
+    Ok(certificates_of(&text))
+}
+
+/// Without anything else: a file may have its key beside its certificate.
+fn certificates_of(text: &str) -> String {
+    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+    const END: &str = "-----END CERTIFICATE-----";
+    let mut found = String::new();
+    for part in text.split(BEGIN).skip(1) {
+        if let Some((inside, _)) = part.split_once(END) {
+            found.push_str(&format!("{BEGIN}{inside}{END}\n"));
+        }
+    }
+    found
+}
+
 pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, TlsError> {
     let TlsFiles { certificate, key } = files;
     let bad = |path: &Path, problem: String| TlsError::File { path: path.to_owned(), problem };
@@ -54,4 +75,19 @@ pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, TlsError> {
         .map_err(unusable)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_in_the_same_file_is_not_told() {
+        let certificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let key = "-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----\n";
+        assert_eq!(
+            certificates_of(&format!("{key}{certificate}note\n{certificate}{key}")),
+            certificate.repeat(2)
+        );
+    }
 }

@@ -9,6 +9,7 @@ mod identity;
 mod inbox;
 mod receiving;
 mod repeated_error;
+mod runtimes;
 mod sending;
 mod tasks;
 mod wakeups;
@@ -34,6 +35,7 @@ use sending::rates::Rates;
 
 pub use dispatch::{Caller, MailReply, MailRequest};
 pub use identity::idle_agents::{IdleAgent, IdleAgents};
+pub use runtimes::{GrantedRuntime, GrantedRuntimes, Parties};
 pub use tasks::{Mail, Subscription};
 
 #[cfg(test)]

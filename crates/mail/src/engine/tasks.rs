@@ -20,8 +20,10 @@ use crate::engine::identity::agents::Agent;
 use crate::engine::identity::idle_agents::IdleAgents;
 use crate::engine::identity::sessions::Session;
 use crate::engine::repeated_error::RepeatedError;
+use crate::engine::runtimes::{GrantedRuntimes, Parties};
 use crate::engine::sending::pump;
 use crate::engine::{Engine, Env, Tx, Wake, Wakeups};
+use crate::envelope::RuntimeWord;
 use crate::error::MailError;
 use crate::lock::OwnerLock;
 use crate::presence::{Connections, Ended, Processes};
@@ -151,6 +153,31 @@ impl Mail {
     /// Those who have mail at a terminal of ours and do not ask for it.
     pub fn idle_agents(&self) -> IdleAgents {
         IdleAgents::new(Arc::clone(&self.engine))
+    }
+
+    /// The runtimes of other daemons that agents of this one were granted.
+    pub fn granted_runtimes(&self) -> GrantedRuntimes {
+        GrantedRuntimes::new(Arc::clone(&self.engine))
+    }
+
+    /// Who grants and who is granted access, if the two are contacts. `from`: an agent of this daemon; without it the
+    /// first that has `to` as a contact.
+    pub async fn parties_of_grant(&self, from: Option<String>, to: String) -> Result<Parties, Fault> {
+        Ok(self.engine.tx(move |tx| tx.parties_of_grant(from.as_deref(), &to)).await?)
+    }
+
+    /// Sends a word about a runtime from one of this daemon's agents, with a text for whoever reads the mail.
+    /// Returns the id of the message.
+    pub async fn tell_of_runtime(
+        &self,
+        from: &str,
+        to: &str,
+        text: String,
+        word: RuntimeWord,
+        expires_s: Option<f64>,
+    ) -> Result<String, Fault> {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        Ok(self.engine.tx(move |tx| tx.tell_of_runtime(&from, to, text, word, expires_s)).await?)
     }
 
     /// A connection has ended: the session it held is no longer held by it.

@@ -31,6 +31,8 @@ pub(crate) enum Wake {
     Answer,
     /// An agent on a terminal has mail.
     Terminal,
+    /// The granted runtimes have changed.
+    Runtimes,
     /// So many seals are durable; the witness is to note it.
     Sealed(u64),
 }
@@ -79,7 +81,8 @@ impl Wakeups {
                     | Wake::Keys
                     | Wake::Lease
                     | Wake::Answer
-                    | Wake::Terminal => {
+                    | Wake::Terminal
+                    | Wake::Runtimes => {
                         notify.notify_one();
                     }
                     Wake::Sealed(_) => {}

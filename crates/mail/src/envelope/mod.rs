@@ -9,6 +9,7 @@ mod encode;
 mod legacy;
 
 use serde::{Deserialize, Serialize};
+use trl_protocol::agent::Token;
 
 use crate::label::Label;
 
@@ -58,6 +59,38 @@ pub struct OwnBlock {
     /// Milliseconds since 1970 after which nobody should read this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<i64>,
+    /// About a runtime, for the daemon that receives it. A word that it does not know is ignored.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    pub runtime: Option<RuntimeWord>,
+}
+
+/// What one daemon tells another about access to its sessions. Nobody reads this but the daemon: the token in it is in
+/// no inbox, and `Debug` does not tell it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "say", rename_all = "snake_case")]
+pub enum RuntimeWord {
+    Granted {
+        grant_id: String,
+        url: String,
+        token: Token,
+        /// Certificates (PEM) that the server is to be known by.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ca: Option<String>,
+        /// The name of the machine.
+        host: String,
+        profile: String,
+        /// Milliseconds since 1970.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires_at: Option<i64>,
+    },
+    Revoked {
+        grant_id: String,
+    },
+}
+
+fn if_known<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<RuntimeWord>, D::Error> {
+    let said = Option::<serde_json::Value>::deserialize(from)?;
+    Ok(said.and_then(|said| serde_json::from_value(said).ok()))
 }
 
 fn is_zero(n: &u32) -> bool {

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use crate::error::MailError;
 
-const STEPS: &[&str] = &[V1, V2, V3, V4];
+const STEPS: &[&str] = &[V1, V2, V3, V4, V5];
 
 const V1: &str = "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -234,6 +234,21 @@ CREATE TABLE assignments (
 ) WITHOUT ROWID;
 INSERT INTO assignments SELECT 'session', harness_id, agent_id FROM usual;
 DROP TABLE usual;
+";
+
+const V5: &str = "
+-- Runtimes of other daemons that an agent was granted, by the name that they have here.
+CREATE TABLE granted_runtimes (
+  name TEXT PRIMARY KEY,
+  agent_id INTEGER NOT NULL REFERENCES agents(id),
+  sender TEXT NOT NULL,
+  grant_id TEXT NOT NULL,
+  url TEXT NOT NULL,
+  token TEXT NOT NULL,
+  ca TEXT,
+  expires_at INTEGER,
+  UNIQUE (agent_id, sender, grant_id)
+) WITHOUT ROWID;
 ";
 
 /// Brings a file to the newest version; refuses one from the future.

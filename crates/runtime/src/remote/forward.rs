@@ -72,6 +72,9 @@ fn subject(request: &Request) -> Subject<'_> {
         | Request::SystemShutdown(_)
         | Request::EventsSubscribe(_)
         | Request::MailSubscribe(_)
+        | Request::RuntimeGrant(_)
+        | Request::RuntimeRevoke(_)
+        | Request::RuntimeGrants(_)
         | Request::Mail(_) => Other,
     }
 }

@@ -76,6 +76,9 @@ from ..protocol import (
     MissedEvent,
     Policy,
     Profile,
+    RuntimeGrantReply,
+    RuntimeGrantsReply,
+    RuntimeRevokeReply,
     SessionAttachReply,
     SessionBindReply,
     SessionCreateIsolationParam,
@@ -1138,6 +1141,56 @@ class Methods:
             }
         )
         return self._stream(MailProgress("mail.subscribe", params, MailSubscribeReply))
+
+    def runtime_grant(
+        self,
+        *,
+        agent: str,
+        expires_s: float | None = None,
+        from_: str | None = None,
+        limits: SessionLimitsParam | None = None,
+        max_sessions: int | None = None,
+        profile: Profile | None = None,
+        working_dir: str | None = None,
+    ) -> RuntimeGrantReply:
+        """`runtime.grant`: Lets an agent of another daemon create sessions here, within
+        limits, and sends it the token by mail.
+        """
+        params = _given(
+            {
+                "agent": agent,
+                "expires_s": expires_s,
+                "from": from_,
+                "limits": limits,
+                "max_sessions": max_sessions,
+                "profile": profile,
+                "working_dir": working_dir,
+            }
+        )
+        return self._request("runtime.grant", params, RuntimeGrantReply)
+
+    def runtime_grants(
+        self,
+    ) -> RuntimeGrantsReply:
+        """`runtime.grants`: Lists the grants of this daemon."""
+        params = _given(
+            {
+            }
+        )
+        return self._request("runtime.grants", params, RuntimeGrantsReply)
+
+    def runtime_revoke(
+        self,
+        *,
+        grant_id: str,
+    ) -> RuntimeRevokeReply:
+        """`runtime.revoke`: Ends a grant and the sessions under it."""
+        params = _given(
+            {
+                "grant_id": grant_id,
+            }
+        )
+        return self._request("runtime.revoke", params, RuntimeRevokeReply)
 
     def session_attach(
         self,

@@ -120,7 +120,7 @@ fn isolation(text: &str) -> std::result::Result<Isolation, String> {
         .ok_or_else(|| "`none`, `workspace`, `strict` or JSON with `profile` is expected".to_owned())
 }
 
-fn limit(text: &str) -> std::result::Result<(String, serde_json::Value), String> {
+pub(crate) fn limit(text: &str) -> std::result::Result<(String, serde_json::Value), String> {
     let (name, value) = text.split_once('=').ok_or("NAME=VALUE is expected")?;
     let value = serde_json::from_str(value).unwrap_or_else(|_| serde_json::Value::from(value));
     let alone = serde_json::json!({ name: value.clone() });

@@ -55,6 +55,9 @@ pub(crate) struct Args {
     /// The key of that certificate (PEM) [env: TRL_HTTP_TLS_KEY]
     #[arg(long, value_name = "FILE")]
     http_tls_key: Option<String>,
+    /// Where agents that are granted access find this daemon: a URL, or `on` for the address of HTTP [env: TRL_ANNOUNCE]
+    #[arg(long, value_name = "URL")]
+    announce: Option<String>,
     /// Most sessions at a time [env: TRL_MAX_SESSIONS] [default: 64]
     #[arg(long, value_name = "COUNT")]
     max_sessions: Option<String>,
@@ -125,6 +128,7 @@ impl Args {
             (Key::HttpOrigins, "--http-origins", &self.http_origins),
             (Key::HttpTlsCert, "--http-tls-cert", &self.http_tls_cert),
             (Key::HttpTlsSecret, "--http-tls-key", &self.http_tls_key),
+            (Key::Announce, "--announce", &self.announce),
             (Key::MaxSessions, "--max-sessions", &self.max_sessions),
             (Key::MaxConnections, "--max-connections", &self.max_connections),
             (Key::DefaultTimeout, "--default-timeout", &self.default_timeout),
@@ -327,6 +331,7 @@ impl Daemon {
         config.min_free_memory = self.settings.min_free_memory;
         config.exit_idle_s = self.settings.exit_idle_s;
         config.isolation.clone_from(&self.settings.isolation);
+        config.announced.announce = self.settings.announce.clone();
         config.keep_sessions = self.settings.keep_sessions;
         Ok(config)
     }

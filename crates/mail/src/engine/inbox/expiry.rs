@@ -21,6 +21,7 @@ impl Tx<'_> {
         }
         self.repeat_rekeys()?;
         self.forget_old()?;
+        self.expire_runtimes()?;
         self.wakes.push(Wake::Pump);
         self.wakes.push(Wake::Keys);
         self.next_deadline()
@@ -92,6 +93,7 @@ impl Tx<'_> {
                    UNION ALL SELECT min(expires_at) FROM mail WHERE route = 'routed' AND expires_at > ?2
                    UNION ALL SELECT min(expires_at) FROM outbox WHERE state IN ('queued','sealed','relayed')
                    UNION ALL SELECT min(next_at) FROM packets WHERE next_at > 0
+                   UNION ALL SELECT min(expires_at) FROM granted_runtimes
                    UNION ALL SELECT ?1)",
             )?
             .query_row([fresh, self.now], |row| row.get(0))?;

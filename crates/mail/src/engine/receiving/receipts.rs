@@ -145,6 +145,7 @@ impl Tx<'_> {
             if receipt.state >= State::Delivered {
                 self.move_outbox(outbox_id, receipt.state, receipt.reason, receipt.at)?;
                 self.db.prepare_cached("DELETE FROM packets WHERE outbox_id = ?1")?.execute([outbox_id])?;
+                self.forget_runtime_word(outbox_id)?;
             }
         }
         self.env.config.steps.reach(Step::ReceiptApplied)

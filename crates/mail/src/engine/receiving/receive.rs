@@ -167,6 +167,10 @@ impl Tx<'_> {
         if let Some(reason) = self.refusal(agent_id, from, expires_at, body.len())? {
             return self.owe_receipt(agent_id, from.as_str(), uid, State::Failed, Some(reason));
         }
+        let mut decoded = decoded;
+        if let Some(word) = own.runtime {
+            decoded.text = self.take_runtime_word(agent_id, from, word)?;
+        }
         let mail_id = self.store_mail(agent_id, from, uid, body, &decoded, expires_at)?;
         self.note_dropped(mail_id, &dropped)?;
         self.db

@@ -14,7 +14,7 @@ use crate::engine::identity::sessions::Session;
 use crate::engine::sending::rates::Direction;
 use crate::engine::sending::sealing::Pair;
 use crate::engine::{Engine, Tx, Wake, random};
-use crate::envelope::{Defaults, EncodeInput, OwnBlock, encode, message_id};
+use crate::envelope::{Defaults, EncodeInput, OwnBlock, RuntimeWord, encode, message_id};
 use crate::error::MailError;
 use crate::identity::Address;
 use crate::label::Label;
@@ -101,6 +101,16 @@ impl Engine {
 
 impl Tx<'_> {
     pub(crate) fn send(&mut self, session: &Session, params: SendParams) -> Result<(Sent, i64), MailError> {
+        self.send_with(session, params, None)
+    }
+
+    /// The same with a word that only the receiving daemon reads.
+    pub(crate) fn send_with(
+        &mut self,
+        session: &Session,
+        params: SendParams,
+        runtime: Option<RuntimeWord>,
+    ) -> Result<(Sent, i64), MailError> {
         self.env.config.steps.reach(Step::SendBegin)?;
         if let Some(sent) = self.sent_before(session, &params)? {
             return Ok(sent);
@@ -119,6 +129,7 @@ impl Tx<'_> {
             hops: lineage.hops,
             chain: lineage.chain,
             expires_at: Some(accepted.expires_at),
+            runtime,
         };
         let input = EncodeInput {
             agent_address: agent.address.to_string(),

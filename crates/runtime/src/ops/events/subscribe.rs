@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use trl_protocol::change::{SubscribeParams, SubscriptionOver};
-use trl_protocol::{Event, Fault};
+use trl_protocol::{Event, Fault, SessionId};
 
 use crate::caller::{Caller, EventSink, Gone};
 use crate::feed::Lookup;
@@ -19,6 +19,12 @@ pub(crate) async fn perform<S: EventSink>(
     // A number that was never given comes from before the machine's clock was set back.
     let mut seq = params.from.map_or(feed.next(), |from| from.min(feed.next()));
     let wanted = |topic| params.topics.as_ref().is_none_or(|topics| topics.contains(&topic));
+    // Under a grant, only what happens to its own sessions.
+    let visible = |session: Option<SessionId>| match &caller.grant {
+        Some(grant) => session.is_some_and(|id| runtime.grants.owns(grant, id)),
+        None => true,
+    };
+    let mut grants = runtime.grants.watch();
     runtime.watch_all();
     let mut told = 0;
     let mut sent = events.send(Event::Subscribed { next: seq }).await;
@@ -29,7 +35,7 @@ pub(crate) async fn perform<S: EventSink>(
         sent = match feed.look(seq) {
             Lookup::Change(change) => {
                 seq += 1;
-                if !wanted(change.topic) {
+                if !wanted(change.topic) || !visible(change.session_id) {
                     continue;
                 }
                 told += 1;
@@ -44,6 +50,10 @@ pub(crate) async fn perform<S: EventSink>(
                 tokio::select! {
                     () = feed.reaches(seq) => Ok(()),
                     () = caller.gone() => Err(Gone),
+                    Ok(()) = grants.changed(), if caller.grant.is_some() => {
+                        caller.grant.as_ref().map_or(Ok(()), |grant| runtime.grants.active(grant).map(drop))?;
+                        Ok(())
+                    }
                     () = runtime.stopping() => return Ok(SubscriptionOver { events: told, next: feed.next() }),
                 }
             }

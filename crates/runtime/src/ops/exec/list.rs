@@ -7,13 +7,19 @@ use trl_protocol::Fault;
 use trl_protocol::exec::{ExecInfo, ExecList, ListParams};
 use trl_protocol::wire::{FromHost, ToHost};
 
+use crate::caller::Caller;
 use crate::link::{Answer, End};
 use crate::registry::Found;
 use crate::remote;
 use crate::runtime::Inner;
 use crate::session::{Session, unexpected};
 
-pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ListParams) -> Result<ExecList, Fault> {
+/// Under a grant, only the commands of sessions that were created under it.
+pub(crate) async fn perform(
+    runtime: &Arc<Inner>,
+    params: &ListParams,
+    caller: &Caller,
+) -> Result<ExecList, Fault> {
     let mut execs = match &params.session_id {
         Some(session) => match runtime.find(session).await? {
             Found::Living(session) => of(&session).await?,
@@ -28,6 +34,9 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ListParams) -> Result
             execs
         }
     };
+    if let Some(grant) = &caller.grant {
+        execs.retain(|exec| runtime.grants.owns(grant, exec.session_id));
+    }
     execs.sort_by(|a, b| (&a.created_at, a.exec_id).cmp(&(&b.created_at, b.exec_id)));
     Ok(ExecList { execs })
 }

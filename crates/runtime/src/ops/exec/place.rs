@@ -10,6 +10,7 @@ use trl_protocol::Fault;
 use trl_protocol::exec::RunParams;
 
 use super::spec;
+use crate::caller::Caller;
 use crate::ops::session::{create, destroy};
 use crate::runtime::Inner;
 use crate::session::Session;
@@ -20,12 +21,16 @@ pub(super) struct CommandSession {
 }
 
 impl CommandSession {
-    pub(super) async fn of(runtime: &Arc<Inner>, params: &RunParams) -> Result<CommandSession, Fault> {
+    pub(super) async fn of(
+        runtime: &Arc<Inner>,
+        params: &RunParams,
+        caller: &Caller,
+    ) -> Result<CommandSession, Fault> {
         // A request without a command is refused before anything is looked up or created for it.
         spec::command(params.command.clone(), params.argv.clone())?;
         Ok(match &params.session_id {
             Some(named) => CommandSession { session: runtime.living(named).await?, is_temporary: false },
-            None => CommandSession { session: create::temporary(runtime).await?, is_temporary: true },
+            None => CommandSession { session: create::temporary(runtime, caller).await?, is_temporary: true },
         })
     }
 

@@ -25,7 +25,7 @@ pub(crate) async fn perform(
     params: RunParams,
     caller: &Caller,
 ) -> Result<RunReply, Fault> {
-    let place = CommandSession::of(runtime, &params).await?;
+    let place = CommandSession::of(runtime, &params, caller).await?;
     let ran = in_session(runtime, &place.session, params, caller).await;
     // A command that continues keeps its session.
     if !caller.is_gone() && !ran.as_ref().is_ok_and(|reply| reply.still_running) {

@@ -9,11 +9,16 @@ use trl_protocol::wire::{FromHost, Mode, ToHost};
 
 use super::place::CommandSession;
 use super::spec;
+use crate::caller::Caller;
 use crate::runtime::Inner;
 use crate::session::{Session, unexpected};
 
-pub(crate) async fn perform(runtime: &Arc<Inner>, params: RunParams) -> Result<Started, Fault> {
-    let place = CommandSession::of(runtime, &params).await?;
+pub(crate) async fn perform(
+    runtime: &Arc<Inner>,
+    params: RunParams,
+    caller: &Caller,
+) -> Result<Started, Fault> {
+    let place = CommandSession::of(runtime, &params, caller).await?;
     let started = in_session(runtime, &place.session, params).await;
     // The command keeps its session.
     if started.is_err() {

@@ -22,7 +22,7 @@ pub(crate) async fn perform<S: EventSink>(
     caller: &Caller,
     events: &mut S,
 ) -> Result<StreamReply, Fault> {
-    let place = CommandSession::of(runtime, &params).await?;
+    let place = CommandSession::of(runtime, &params, caller).await?;
     let streamed = in_session(runtime, &place.session, params, caller, events).await;
     // A command that continues keeps its session.
     if !caller.is_gone() && !streamed.as_ref().is_ok_and(|reply| reply.still_running) {

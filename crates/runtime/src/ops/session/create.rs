@@ -17,6 +17,7 @@ use trl_protocol::{Code, Fault, SessionId};
 use super::destroy;
 use crate::backend::{Backend, Prepared, Shell, StartRequest};
 use crate::caller::Caller;
+use crate::grants::rules;
 use crate::place::Place;
 use crate::registry::Reservation;
 use crate::runtime::Inner;
@@ -40,9 +41,11 @@ pub(crate) async fn perform(
         Place::Daemon(daemon) => return remote::create(runtime, daemon, named, reason, params, caller).await,
         Place::Hosts(backend) => backend,
     };
-    let plan = Plan::of(runtime, backend, named, params).await?;
+    let mut plan = Plan::of(runtime, backend, named, params).await?;
+    plan.is_granted = caller.grant.is_some();
     let id = free_id(runtime, &*plan.backend).await?;
     let reservation = runtime.registry.reserve(plan.name.as_deref(), id)?;
+    claim(runtime, id, caller)?;
     let backend = Arc::clone(&plan.backend);
     let made = make(runtime, backend, plan.into_spec(runtime, id), reservation).await?;
     Ok(Created { runtime_reason: reason, ..introduce(&made, caller).await? })
@@ -70,13 +73,23 @@ pub(super) async fn introduce(session: &Arc<Session>, caller: &Caller) -> Result
 }
 
 /// A session for one command; it does not count against the limit on sessions.
-pub(crate) async fn temporary(runtime: &Arc<Inner>) -> Result<Arc<Session>, Fault> {
-    let params = CreateParams { idle_timeout_s: Some(TEMPORARY_IDLE_S), ..CreateParams::default() };
-    let plan = Plan::of(runtime, Arc::clone(runtime.backends.default()), None, params).await?;
+pub(crate) async fn temporary(runtime: &Arc<Inner>, caller: &Caller) -> Result<Arc<Session>, Fault> {
+    let mut params = CreateParams { idle_timeout_s: Some(TEMPORARY_IDLE_S), ..CreateParams::default() };
+    if let Some(grant) = &caller.grant {
+        params = rules::create_params(&runtime.grants.active(grant)?, params, runtime.config.journal_bytes)?;
+    }
+    let mut plan = Plan::of(runtime, Arc::clone(runtime.backends.default()), None, params).await?;
+    plan.is_granted = caller.grant.is_some();
     let id = free_id(runtime, &*plan.backend).await?;
     let reservation = runtime.registry.reserve_temporary(id)?;
+    claim(runtime, id, caller)?;
     let backend = Arc::clone(&plan.backend);
     make(runtime, backend, plan.into_spec(runtime, id), reservation).await
+}
+
+/// Notes whose session this is, before its host starts.
+pub(super) fn claim(runtime: &Inner, id: SessionId, caller: &Caller) -> Result<(), Fault> {
+    runtime.grants.claim(id, caller.grant.as_ref(), |id| runtime.registry.is_present(id))
 }
 
 /// What was asked for, resolved; only the id is missing.
@@ -98,6 +111,8 @@ struct Plan {
     mounts: Vec<String>,
     keep_state: Option<String>,
     restore_state: Option<String>,
+    /// Somebody else's session: of the daemon's environment it gets only what programs need.
+    is_granted: bool,
 }
 
 impl Plan {
@@ -165,6 +180,7 @@ impl Plan {
             isolation,
             keep_state,
             restore_state,
+            is_granted: false,
             name: params.name,
             env,
             backend,
@@ -176,13 +192,16 @@ impl Plan {
 
     /// Where the host keeps its files and where it listens is for the backend to say.
     fn into_spec(self, runtime: &Inner, id: SessionId) -> SessionSpec {
-        let (shell, working_dir, base, resolve) = match self.prepared {
+        let (shell, working_dir, mut base, resolve) = match self.prepared {
             Prepared::Known { shell, working_dir, env } => (shell, working_dir, env, None),
             Prepared::ByHost => {
                 let unknown = Shell { name: String::new(), path: String::new(), dialect: Dialect::Sh };
                 (unknown, String::new(), BTreeMap::new(), Some(self.wanted))
             }
         };
+        if self.is_granted {
+            base.retain(|name, _| rules::is_inherited(name));
+        }
         let mut env = match self.replace_env {
             true => self.env.clone(),
             false => environment::of_session(base, &self.env, self.tty),
@@ -266,7 +285,7 @@ pub(super) fn hidden_dirs(config: &Config) -> Vec<String> {
 }
 
 /// A limit of nothing would end the session as it begins.
-fn check_limits(limits: &SessionLimits) -> Result<(), Fault> {
+pub(crate) fn check_limits(limits: &SessionLimits) -> Result<(), Fault> {
     let refuse = |field: &str, least: &str| {
         Err(Fault::invalid(format!("param `limits.{field}`: a session needs at least {least}"))
             .with_details(serde_json::json!({ "field": format!("limits.{field}") })))

@@ -9,7 +9,7 @@ use trl_protocol::session::{Created, ForkParams};
 use trl_protocol::wire::{FromHost, SessionSpec, ToHost};
 use trl_protocol::{Fault, SessionId};
 
-use super::create::{check_name, free_id, hidden_dirs, introduce, make};
+use super::create::{check_name, claim, free_id, hidden_dirs, introduce, make};
 use crate::backend::StartRequest;
 use crate::caller::Caller;
 use crate::environment;
@@ -30,6 +30,7 @@ pub(crate) async fn perform(
     backend.prepare(StartRequest { shell: None, working_dir: None }).await?;
     let id = free_id(runtime, &*backend).await?;
     let reservation = runtime.registry.reserve(params.name.as_deref(), id)?;
+    claim(runtime, id, caller)?;
     let spec = adapt(spec_of(&origin).await?, runtime, id, params.name);
     let made = make(runtime, backend, spec, reservation).await?;
     introduce(&made, caller).await

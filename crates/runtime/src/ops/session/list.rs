@@ -5,15 +5,26 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use trl_protocol::session::{SessionInfo, SessionList};
 
+use crate::caller::Caller;
 use crate::remote;
 use crate::runtime::Inner;
 
-pub(crate) async fn perform(runtime: &Arc<Inner>) -> SessionList {
+/// Under a grant, only the sessions that were created under it.
+pub(crate) async fn perform(runtime: &Arc<Inner>, caller: &Caller) -> SessionList {
+    let mut sessions = all(runtime).await;
+    if let Some(grant) = &caller.grant {
+        sessions.retain(|session| runtime.grants.owns(grant, session.session_id));
+    }
+    SessionList { sessions }
+}
+
+/// Oldest first.
+pub(crate) async fn all(runtime: &Arc<Inner>) -> Vec<SessionInfo> {
     let (mut sessions, remote) = tokio::join!(living(runtime), remote::sessions(runtime));
     sessions.extend(remote);
     sessions.extend(runtime.registry.hostless());
     sessions.sort_by(|a, b| (&a.created_at, a.session_id).cmp(&(&b.created_at, b.session_id)));
-    SessionList { sessions }
+    sessions
 }
 
 /// What the hosts say. One that ends meanwhile is left out.

@@ -1,9 +1,12 @@
 //! `system.runtimes`: where sessions can be made, as far as is known now.
 
+use trl_protocol::Fault;
 use trl_protocol::system::{PlaceFacts, RuntimeFound, RuntimeKind, RuntimeState, Runtimes, SystemInfo};
 
 use super::info;
+use crate::caller::Caller;
 use crate::config::NamedRuntime;
+use crate::grants::rules;
 use crate::health::RuntimeHealth;
 use crate::place::Place;
 use crate::runtime::Inner;
@@ -34,6 +37,19 @@ pub(crate) fn perform(runtime: &Inner) -> Runtimes {
         }
     }
     Runtimes { runtimes }
+}
+
+/// Under a grant there is only this machine, with what the grant leaves of it.
+pub(crate) fn for_caller(runtime: &Inner, caller: &Caller) -> Result<Runtimes, Fault> {
+    let Some(key) = &caller.grant else { return Ok(perform(runtime)) };
+    let grant = runtime.grants.active(key)?;
+    let mut here = local(runtime, &info::perform(runtime));
+    here.sessions = grant.sessions.iter().filter(|id| runtime.registry.is_present(**id)).count();
+    here.active_sessions = here.sessions;
+    here.max_sessions = grant.max_sessions.map_or(here.max_sessions, |most| most.min(here.max_sessions));
+    here.available &= here.sessions < here.max_sessions;
+    here.isolation.retain(|name| rules::is_enough(&grant, name));
+    Ok(Runtimes { runtimes: vec![here] })
 }
 
 fn local(runtime: &Inner, about: &SystemInfo) -> RuntimeFound {
