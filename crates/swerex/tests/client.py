@@ -234,6 +234,10 @@ class SwerexTest(unittest.IsolatedAsyncioTestCase):
             with error:
                 return error.code
 
+    async def test_the_version_is_told_without_a_token(self) -> None:
+        told = subprocess.run([TRL, "swerex", "--version"], capture_output=True, text=True, check=True)
+        self.assertRegex(told.stdout, r"\d+\.\d+\.\d+")
+
     async def test_tokens(self) -> None:
         for path in ("/", "/is_alive", "//is_alive", "/execute", "/nothing"):
             self.assertEqual(self.ask(path, None, {}), 403)

@@ -12,6 +12,7 @@ use crate::{output, target};
 /// Programs that use SWE-ReX's remote runtime run their commands in sessions of the daemon. The sessions
 /// have the environment and the directory of this command, and end with it. docs/swerex.md tells more.
 #[derive(Debug, clap::Args)]
+#[command(version)]
 pub(crate) struct Args {
     /// What clients must send as `X-API-Key`
     #[arg(long, value_name = "TOKEN")]
