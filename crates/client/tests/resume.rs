@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
 
 use std::path::Path;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -76,7 +77,7 @@ async fn a_cut_stream_goes_on_without_gap_or_repeat() {
         let request = first.request().await;
         assert_eq!(
             (&request["method"], &request["params"]["encoding"]),
-            (&json!("exec.stream"), &json!("base64"))
+            (&json!(m::ExecStream::NAME), &json!("base64"))
         );
         let id = &request["id"];
         first.say(json!({"id": id, "event": "started", "data": {"exec_id": "e-00000001-7"}})).await;
@@ -86,7 +87,7 @@ async fn a_cut_stream_goes_on_without_gap_or_repeat() {
         drop(first);
         let mut second = Side::accept(&listener).await;
         let request = second.request().await;
-        assert_eq!(request["method"], "exec.attach");
+        assert_eq!(request["method"], m::ExecAttach::NAME);
         assert_eq!(request["params"]["stdout_offset"], 3);
         let id = &request["id"];
         second.say(json!({"id": id, "event": "started", "data": {"exec_id": "e-00000001-7"}})).await;
@@ -127,7 +128,7 @@ async fn a_command_that_may_have_run_is_sent_again_under_the_same_id() {
         drop(first);
         let mut second = Side::accept(&listener).await;
         let again = second.request().await;
-        assert_eq!(again["method"], "exec.stream");
+        assert_eq!(again["method"], m::ExecStream::NAME);
         assert!(again["params"]["run_id"].is_string());
         assert_eq!(again["params"], cut["params"]);
         second.say(done(&again["id"])).await;
@@ -185,7 +186,7 @@ async fn what_could_be_done_twice_is_not_asked_again() {
         let id = second.request().await["id"].clone();
         second.say(json!({"id": id, "ok": true, "data": {"uptime_s": 1.0, "version": "v"}})).await;
         // The next call comes over the same connection; it is cut too.
-        assert_eq!(second.request().await["method"], "session.create");
+        assert_eq!(second.request().await["method"], m::SessionCreate::NAME);
     };
     let ask = async {
         assert_eq!(client.call::<methods::SystemPing>(&NoParams {}).await.unwrap().version, "v");

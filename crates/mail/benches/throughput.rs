@@ -8,6 +8,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use trl_protocol::{Method as _, methods as m};
 
 use rusqlite::{Connection, params};
 use serde_json::{Value, json};
@@ -69,8 +70,8 @@ impl Store {
         let mail =
             Mail::open(config, Arc::new(SystemClock), Arc::new(SystemProcesses), Arc::new(relay)).unwrap();
         for (n, name) in ["alice", "bob", "attic"].into_iter().enumerate() {
-            ask(&mail, 0, "agent.create", json!({"name": name})).await;
-            ask(&mail, n as u64 + 1, "agent.use", json!({"agent": name})).await;
+            ask(&mail, 0, m::AgentCreate::NAME, json!({"name": name})).await;
+            ask(&mail, n as u64 + 1, m::AgentUse::NAME, json!({"agent": name})).await;
         }
         exchange(&mail, 100).await;
         Store { mail, home }
@@ -160,8 +161,8 @@ async fn exchange(mail: &Mail, count: usize) -> f64 {
         let mut left = count;
         while left > 0 {
             let now = left.min(IN_FLIGHT);
-            let sends =
-                (0..now).map(|_| ask(mail, 1, "mail.send", json!({"to": "bob", "text": "x".repeat(200)})));
+            let sends = (0..now)
+                .map(|_| ask(mail, 1, m::MailSend::NAME, json!({"to": "bob", "text": "x".repeat(200)})));
             together(sends).await;
             left -= now;
         }
@@ -169,7 +170,7 @@ async fn exchange(mail: &Mail, count: usize) -> f64 {
     let read = async {
         let mut got = 0;
         while got < count {
-            let inbox = ask(mail, 2, "mail.inbox", json!({"wait_s": 30.0, "limit": 500})).await;
+            let inbox = ask(mail, 2, m::MailInbox::NAME, json!({"wait_s": 30.0, "limit": 500})).await;
             got += inbox["messages"].as_array().unwrap().len();
         }
     };
@@ -189,7 +190,7 @@ async fn together(futures: impl Iterator<Item = impl Future<Output = Value>>) {
 /// Until a message has come this far, asking again and again: the store is otherwise idle then.
 async fn settled(mail: &Mail, id: &str, states: &[&str]) {
     loop {
-        let status = ask(mail, 1, "mail.status", json!({"message_id": id})).await;
+        let status = ask(mail, 1, m::MailStatus::NAME, json!({"message_id": id})).await;
         if states.iter().any(|state| status["state"] == *state) {
             return;
         }
@@ -200,19 +201,19 @@ async fn settled(mail: &Mail, id: &str, states: &[&str]) {
 async fn ping(mail: &Mail) -> Duration {
     let begun = std::cell::Cell::new(Instant::now());
     let read = async {
-        ask(mail, 2, "mail.inbox", json!({"wait_s": 30.0})).await;
+        ask(mail, 2, m::MailInbox::NAME, json!({"wait_s": 30.0})).await;
         begun.get().elapsed()
     };
     let send = async {
         // The reader asks the store twice before it waits; what is asked later is answered later.
         for _ in 0..4 {
-            ask(mail, 1, "agent.whoami", json!({})).await;
+            ask(mail, 1, m::AgentWhoami::NAME, json!({})).await;
         }
         begun.set(Instant::now());
-        ask(mail, 1, "mail.send", json!({"to": "bob", "text": "ping"})).await
+        ask(mail, 1, m::MailSend::NAME, json!({"to": "bob", "text": "ping"})).await
     };
     let (time, sent) = tokio::join!(read, send);
-    ask(mail, 2, "mail.inbox", json!({})).await;
+    ask(mail, 2, m::MailInbox::NAME, json!({})).await;
     settled(mail, sent["message_id"].as_str().unwrap(), &["read"]).await;
     time
 }
@@ -222,11 +223,12 @@ async fn fill(mail: &Mail, count: usize) {
     while left > 0 {
         let now = left.min(IN_FLIGHT);
         let text = "y".repeat(200);
-        together((0..now).map(|_| ask(mail, 1, "mail.send", json!({"to": "attic", "text": text})))).await;
+        together((0..now).map(|_| ask(mail, 1, m::MailSend::NAME, json!({"to": "attic", "text": text}))))
+            .await;
         left -= now;
     }
     // Mail of a pair keeps its order: when the last is there, all are.
-    let last = ask(mail, 1, "mail.send", json!({"to": "attic", "text": "last"})).await;
+    let last = ask(mail, 1, m::MailSend::NAME, json!({"to": "attic", "text": "last"})).await;
     settled(mail, last["message_id"].as_str().unwrap(), &["routed"]).await;
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::time::Duration;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 
@@ -18,18 +19,18 @@ async fn office_with(
     office.agents(&["alice"]).await;
     for (n, name) in names.iter().enumerate() {
         let connection = 10 + n as u64;
-        office.get(0, "agent.create", json!({"name": name})).await;
-        office.get(connection, "agent.use", json!({"agent": name})).await;
+        office.get(0, m::AgentCreate::NAME, json!({"name": name})).await;
+        office.get(connection, m::AgentUse::NAME, json!({"agent": name})).await;
         let on = json!({"action": "on", "command": command});
-        assert_eq!(office.get(connection, "mail.autorespond", on).await["on"], true);
-        office.get(connection, "agent.release", json!({})).await;
+        assert_eq!(office.get(connection, m::MailAutorespond::NAME, on).await["on"], true);
+        office.get(connection, m::AgentRelease::NAME, json!({})).await;
     }
     office
 }
 
 async fn dead_letters(office: &Office, agent: &str, connection: u64) -> Vec<Value> {
-    office.get(connection, "agent.use", json!({"agent": agent})).await;
-    let list = || office.get(connection, "mail.dead_letters", json!({}));
+    office.get(connection, m::AgentUse::NAME, json!({"agent": agent})).await;
+    let list = || office.get(connection, m::MailDeadLetters::NAME, json!({}));
     let found =
         support::until("there is a dead letter", list, |list| list["dead_letters"] != json!([])).await;
     found["dead_letters"].as_array().unwrap().clone()
@@ -37,13 +38,13 @@ async fn dead_letters(office: &Office, agent: &str, connection: u64) -> Vec<Valu
 
 /// Everything that came before this was looked at when it returns: mail is answered in turn.
 async fn all_judged(office: &Office, connection: u64) {
-    office.get(0, "agent.create", json!({"name": "wakeup"})).await;
-    office.get(90, "agent.use", json!({"agent": "wakeup"})).await;
+    office.get(0, m::AgentCreate::NAME, json!({"name": "wakeup"})).await;
+    office.get(90, m::AgentUse::NAME, json!({"agent": "wakeup"})).await;
     let on = json!({"action": "on", "command": ["echo", "ding"]});
-    office.get(90, "mail.autorespond", on).await;
-    office.get(90, "agent.release", json!({})).await;
+    office.get(90, m::MailAutorespond::NAME, on).await;
+    office.get(90, m::AgentRelease::NAME, json!({})).await;
     let rung = json!({"to": "wakeup", "text": "?", "timeout_s": 20.0});
-    assert_eq!(office.get(connection, "mail.send_and_wait", rung).await["reply"]["text"], "ding");
+    assert_eq!(office.get(connection, m::MailSendAndWait::NAME, rung).await["reply"]["text"], "ding");
 }
 
 const SHOUT: &[&str] = &["sh", "-c", "tr a-z A-Z | grep -o 'PLEASE [A-Z]*'"];
@@ -52,27 +53,27 @@ const SHOUT: &[&str] = &["sh", "-c", "tr a-z A-Z | grep -o 'PLEASE [A-Z]*'"];
 async fn a_message_that_nobody_takes_is_answered_once() {
     let office = office_with(&["bot"], SHOUT, |_| {}).await;
     let asked = office
-        .get(1, "mail.send_and_wait", json!({"to": "bot", "text": "please help", "timeout_s": 20.0}))
+        .get(1, m::MailSendAndWait::NAME, json!({"to": "bot", "text": "please help", "timeout_s": 20.0}))
         .await;
     assert_eq!((&asked["reply"]["text"], &asked["reply"]["auto"]), (&json!("PLEASE HELP"), &json!(true)));
     // The message still waits for a person; it is not answered again.
-    office.get(10, "agent.use", json!({"agent": "bot"})).await;
+    office.get(10, m::AgentUse::NAME, json!({"agent": "bot"})).await;
     assert_eq!(office.take_texts(10, 1).await, ["please help"]);
     assert!(office.is_empty(1).await);
-    let status = office.get(10, "mail.autorespond", json!({"action": "status"})).await;
+    let status = office.get(10, m::MailAutorespond::NAME, json!({"action": "status"})).await;
     assert_eq!(status["answered_today"], 1);
 }
 
 #[tokio::test]
 async fn what_a_session_left_unread_when_it_was_lost_is_answered() {
     let office = office_with(&["bot"], SHOUT, |_| {}).await;
-    office.get(10, "agent.use", json!({"agent": "bot"})).await;
+    office.get(10, m::AgentUse::NAME, json!({"agent": "bot"})).await;
     let id = office.send(1, json!({"to": "bot", "text": "please help"})).await;
     office.reaches(1, &id, "routed").await;
     office.mail().connection_closed(10).await.unwrap();
     office.clock.advance(30_001);
     office.mail().tick().await.unwrap();
-    let answer = office.get(1, "mail.await_reply", json!({"message_id": id, "timeout_s": 20.0})).await;
+    let answer = office.get(1, m::MailAwaitReply::NAME, json!({"message_id": id, "timeout_s": 20.0})).await;
     assert_eq!(answer["reply"]["text"], "PLEASE HELP");
 }
 
@@ -87,7 +88,7 @@ async fn three_machines_that_pass_a_message_on_stop_by_themselves() {
         let next = ["c", "a", "b"][passed % 3];
         let got = office.take(here).await;
         let on = json!({"to": next, "text": "pass it on", "auto": true, "in_reply_to": got[0]["message_id"]});
-        match office.ask(here, "mail.send", on).await {
+        match office.ask(here, m::MailSend::NAME, on).await {
             Ok(_) => passed += 1,
             Err(fault) => break fault,
         }
@@ -100,9 +101,9 @@ async fn three_machines_that_pass_a_message_on_stop_by_themselves() {
     office.send(1, json!({"to": "c", "text": "beep", "auto": true})).await;
     let got = office.take(3).await;
     let answer = json!({"message_id": got[0]["message_id"], "text": "beep", "auto": true});
-    let fault = office.ask(3, "mail.reply", answer).await.unwrap_err();
+    let fault = office.ask(3, m::MailReply::NAME, answer).await.unwrap_err();
     assert!(fault.message.contains("a machine wrote"), "{fault}");
-    office.get(3, "mail.reply", json!({"message_id": got[0]["message_id"], "text": "hello"})).await;
+    office.get(3, m::MailReply::NAME, json!({"message_id": got[0]["message_id"], "text": "hello"})).await;
     assert_eq!(office.take_texts(1, 1).await, ["hello"]);
 }
 
@@ -159,8 +160,9 @@ async fn budgets_end_and_are_seen() {
 async fn the_command_sees_the_message_and_no_environment() {
     let command = ["sh", "-c", "env | cut -d= -f1 | sort | tr '\\n' ' '; cat"];
     let office = office_with(&["bot"], &command, |_| {}).await;
-    let asked =
-        office.get(1, "mail.send_and_wait", json!({"to": "bot", "text": "$(id)", "timeout_s": 20.0})).await;
+    let asked = office
+        .get(1, m::MailSendAndWait::NAME, json!({"to": "bot", "text": "$(id)", "timeout_s": 20.0}))
+        .await;
     let text = asked["reply"]["text"].as_str().unwrap();
     let (names, message) = text.split_once('{').unwrap();
     assert!(

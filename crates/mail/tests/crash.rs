@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -115,16 +116,17 @@ fn child() {
 async fn live(home: &Path, plan: Plan, run: &str) {
     let mail = open(home, plan.hook());
     for (connection, name) in [(1, "alice"), (2, "bob")] {
-        let created = ask(&mail, Caller::default(), "agent.create", json!({"name": name})).await;
+        let created = ask(&mail, Caller::default(), m::AgentCreate::NAME, json!({"name": name})).await;
         drop(created);
         let used = json!({"agent": name, "harness_session_id": format!("h-{name}")});
-        ask(&mail, Caller::on(connection), "agent.use", used).await.unwrap();
+        ask(&mail, Caller::on(connection), m::AgentUse::NAME, used).await.unwrap();
     }
     for n in 0..PER_RUN {
         for (connection, to) in [(1, "bob"), (2, "alice")] {
             let text = format!("{run}.{n}");
             println!("@@try {to} {text}");
-            let sent = ask(&mail, Caller::on(connection), "mail.send", json!({"to": to, "text": text})).await;
+            let sent =
+                ask(&mail, Caller::on(connection), m::MailSend::NAME, json!({"to": to, "text": text})).await;
             if let Ok(sent) = sent {
                 println!("@@sent {to} {text} {}", sent["message_id"].as_str().unwrap());
             }
@@ -143,7 +145,7 @@ async fn read_all(mail: &Mail, connection: u64, name: &str, wait: f64) {
     loop {
         let ids: Vec<&String> = last.iter().map(|(id, _)| id).collect();
         let params = json!({"ack": ids, "wait_s": wait, "limit": 2});
-        let inbox = ask(mail, Caller::on(connection), "mail.inbox", params).await.unwrap();
+        let inbox = ask(mail, Caller::on(connection), m::MailInbox::NAME, params).await.unwrap();
         for (_, text) in &last {
             println!("@@read {name} {text}");
         }
@@ -220,7 +222,7 @@ async fn compare(home: &Path, said: &Said) {
     let mail = open(home, Steps::default());
     for (connection, name) in [(1, "alice"), (2, "bob")] {
         let used = json!({"agent": name, "harness_session_id": format!("h-{name}")});
-        ask(&mail, Caller::on(connection), "agent.use", used).await.unwrap();
+        ask(&mail, Caller::on(connection), m::AgentUse::NAME, used).await.unwrap();
     }
     for (message, id) in &said.sent {
         let sender = if message.0 == "bob" { 1 } else { 2 };
@@ -228,7 +230,7 @@ async fn compare(home: &Path, said: &Said) {
         // Read before the death that swallowed the word of it, or read and told; the sender hears of it.
         let what = format!("{message:?} is read (told as read: {known})");
         let status = || async {
-            ask(&mail, Caller::on(sender), "mail.status", json!({"message_id": id})).await.unwrap()
+            ask(&mail, Caller::on(sender), m::MailStatus::NAME, json!({"message_id": id})).await.unwrap()
         };
         support::until(&what, status, |status| status["state"] == "read").await;
     }
@@ -313,14 +315,14 @@ async fn a_failure_at_any_step_is_got_over() {
         });
         let mail = open(home.path(), hook);
         for (connection, name) in [(1, "alice"), (2, "bob")] {
-            ask(&mail, Caller::default(), "agent.create", json!({"name": name})).await.unwrap();
-            ask(&mail, Caller::on(connection), "agent.use", json!({"agent": name})).await.unwrap();
+            ask(&mail, Caller::default(), m::AgentCreate::NAME, json!({"name": name})).await.unwrap();
+            ask(&mail, Caller::on(connection), m::AgentUse::NAME, json!({"agent": name})).await.unwrap();
         }
         left.store(1, Ordering::SeqCst);
         let mut expected = Vec::new();
         for n in 0..4 {
             let text = format!("{n}");
-            let sent = ask(&mail, Caller::on(1), "mail.send", json!({"to": "bob", "text": text})).await;
+            let sent = ask(&mail, Caller::on(1), m::MailSend::NAME, json!({"to": "bob", "text": text})).await;
             // Stored though its sender was told of a failure: it may arrive, once.
             if sent.is_ok() || step == Step::SendCommitted {
                 expected.push(text);
@@ -328,7 +330,7 @@ async fn a_failure_at_any_step_is_got_over() {
         }
         let mut got: Vec<String> = Vec::new();
         while got.len() < expected.len() {
-            let inbox = ask(&mail, Caller::on(2), "mail.inbox", json!({"wait_s": 5.0})).await;
+            let inbox = ask(&mail, Caller::on(2), m::MailInbox::NAME, json!({"wait_s": 5.0})).await;
             let Ok(inbox) = inbox else { continue };
             let texts = inbox["messages"].as_array().unwrap().iter().map(support::text);
             let before = got.len();

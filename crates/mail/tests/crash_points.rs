@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -189,23 +190,23 @@ impl World {
         }
         let mut addresses = Vec::new();
         for name in NAMES {
-            let made = self.ask(name, "agent.create", json!({ "name": name })).await;
+            let made = self.ask(name, m::AgentCreate::NAME, json!({ "name": name })).await;
             addresses.push(made["address"].as_str().unwrap().to_owned());
             self.appear(name).await;
         }
         if self.offices.len() == 1 {
             return;
         }
-        self.ask("alice", "contact.request", json!({ "who": addresses[1] })).await;
-        let list = |name| self.ask(name, "contact.list", json!({}));
+        self.ask("alice", m::ContactRequest::NAME, json!({ "who": addresses[1] })).await;
+        let list = |name| self.ask(name, m::ContactList::NAME, json!({}));
         until("bob is asked", || list("bob"), |list| list["contacts"][0]["state"] == "asking").await;
-        self.ask("bob", "contact.accept", json!({ "who": addresses[0] })).await;
+        self.ask("bob", m::ContactAccept::NAME, json!({ "who": addresses[0] })).await;
         until("alice is accepted", || list("alice"), |list| list["contacts"][0]["state"] == "accepted").await;
     }
 
     async fn appear(&self, name: &str) {
         let params = json!({"agent": name, "label": "here", "harness_session_id": format!("h-{name}")});
-        self.ask(name, "agent.use", params).await;
+        self.ask(name, m::AgentUse::NAME, params).await;
     }
 
     async fn live(&self) {
@@ -229,7 +230,7 @@ impl World {
         // Every other one for a session that may not be there yet when it arrives.
         let session = text.ends_with('1').then_some("here");
         let params = json!({"to": NAMES[recipient], "text": text, "to_session": session});
-        let sent = self.ask(NAMES[sender], "mail.send", params).await;
+        let sent = self.ask(NAMES[sender], m::MailSend::NAME, params).await;
         said.borrow_mut().sent.push((text, sent["message_id"].as_str().unwrap().to_owned()));
     }
 
@@ -242,7 +243,7 @@ impl World {
             let ids: Vec<&String> = last.iter().map(|(id, _)| id).collect();
             let wait = if missing { 30.0 } else { 0.0 };
             let params = json!({"ack": ids, "wait_s": wait, "limit": 3});
-            let inbox = self.ask(NAMES[who], "mail.inbox", params).await;
+            let inbox = self.ask(NAMES[who], m::MailInbox::NAME, params).await;
             let mut said = said.borrow_mut();
             for (_, text) in last.drain(..) {
                 said.unsure.remove(&text);
@@ -266,7 +267,7 @@ impl World {
         for (recipient, sender) in [(0, 1), (1, 0)] {
             let sent = self.said[recipient].borrow().sent.clone();
             for (text, id) in sent.iter().rev().take(newest) {
-                let status = || self.ask(NAMES[sender], "mail.status", json!({ "message_id": id }));
+                let status = || self.ask(NAMES[sender], m::MailStatus::NAME, json!({ "message_id": id }));
                 until(&format!("{text} is read"), status, |status| status["state"] == "read").await;
             }
         }
@@ -302,7 +303,7 @@ impl World {
         tokio::join!(self.read(0), self.read(1));
         self.told_as_read(usize::MAX).await;
         for name in NAMES {
-            let dead = self.ask(name, "mail.dead_letters", json!({})).await;
+            let dead = self.ask(name, m::MailDeadLetters::NAME, json!({})).await;
             assert_eq!(dead["dead_letters"], json!([]), "every packet could be opened");
         }
         for office in &mut self.offices {

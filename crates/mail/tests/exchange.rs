@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use trl_mail::relay::conformance;
+use trl_protocol::{Method as _, methods as m};
 
 use crate::support;
 use crate::support::{Office, text};
@@ -18,7 +19,7 @@ async fn the_embedded_relay_is_fit() {
 async fn a_message_arrives_and_its_sender_knows() {
     let office = Office::open();
     office.agents(&["alice", "bob"]).await;
-    let sent = office.get(1, "mail.send", json!({"to": "bob", "text": "hello"})).await;
+    let sent = office.get(1, m::MailSend::NAME, json!({"to": "bob", "text": "hello"})).await;
     assert_eq!((&sent["via"], &sent["from_session"]), (&json!("embedded"), &json!("claude:1")));
     let id = sent["message_id"].as_str().unwrap();
     let got = office.take(2).await;
@@ -27,7 +28,7 @@ async fn a_message_arrives_and_its_sender_knows() {
     assert_eq!((&got[0]["from"], &got[0]["text"]), (&json!("alice"), &json!("hello")));
     assert_eq!((&got[0]["role"], &got[0]["auto"]), (&json!("agent"), &json!(false)));
     office.reaches(1, id, "offered").await;
-    assert!(office.get(2, "mail.inbox", json!({})).await["messages"].as_array().unwrap().is_empty());
+    assert!(office.get(2, m::MailInbox::NAME, json!({})).await["messages"].as_array().unwrap().is_empty());
     let status = office.reaches(1, id, "read").await;
     let states: Vec<_> =
         status["history"].as_array().unwrap().iter().map(|row| row["state"].clone()).collect();
@@ -54,13 +55,13 @@ async fn many_messages_both_ways_keep_their_order() {
 async fn a_reply_finds_who_asked() {
     let office = Office::open();
     office.agents(&["alice", "bob"]).await;
-    office.get(3, "agent.use", json!({"agent": "alice"})).await;
+    office.get(3, m::AgentUse::NAME, json!({"agent": "alice"})).await;
     let question = json!({"to": "bob", "text": "how many?", "timeout_s": 10.0});
-    let ask = office.get(3, "mail.send_and_wait", question);
+    let ask = office.get(3, m::MailSendAndWait::NAME, question);
     let answer = async {
         let got = office.take(2).await;
         assert_eq!(got[0]["from_session"], "claude:2");
-        office.get(2, "mail.reply", json!({"message_id": got[0]["message_id"], "text": "three"})).await
+        office.get(2, m::MailReply::NAME, json!({"message_id": got[0]["message_id"], "text": "three"})).await
     };
     let (replied, sent) = tokio::join!(ask, answer);
     assert_eq!(sent["to_session"], "claude:2");
@@ -69,7 +70,7 @@ async fn a_reply_finds_who_asked() {
     assert!(office.is_empty(3).await && office.is_empty(1).await);
     let id = replied["message_id"].as_str().unwrap();
     office.reaches(3, id, "replied").await;
-    let again = office.get(3, "mail.check_reply", json!({"message_id": id})).await;
+    let again = office.get(3, m::MailCheckReply::NAME, json!({"message_id": id})).await;
     assert_eq!(again["reply"]["text"], "three");
 }
 
@@ -78,15 +79,15 @@ async fn replies_before_during_and_after_the_wait() {
     let office = Office::open();
     office.agents(&["alice", "bob"]).await;
     let id = office.send(1, json!({"to": "bob", "text": "q"})).await;
-    let checked = office.get(1, "mail.check_reply", json!({"message_id": id})).await;
+    let checked = office.get(1, m::MailCheckReply::NAME, json!({"message_id": id})).await;
     assert!(checked["reply"].is_null());
-    let late = office.get(1, "mail.await_reply", json!({"message_id": id, "timeout_s": 0.05})).await;
+    let late = office.get(1, m::MailAwaitReply::NAME, json!({"message_id": id, "timeout_s": 0.05})).await;
     assert_eq!((&late["reply"], &late["timed_out"]), (&json!(null), &json!(true)));
     let got = office.take(2).await;
-    office.get(2, "mail.reply", json!({"message_id": got[0]["message_id"], "text": "r"})).await;
-    let before = office.get(1, "mail.await_reply", json!({"message_id": id, "timeout_s": 10.0})).await;
+    office.get(2, m::MailReply::NAME, json!({"message_id": got[0]["message_id"], "text": "r"})).await;
+    let before = office.get(1, m::MailAwaitReply::NAME, json!({"message_id": id, "timeout_s": 10.0})).await;
     assert_eq!(before["reply"]["text"], "r");
-    let after = office.get(1, "mail.await_reply", json!({"message_id": id, "timeout_s": 0.0})).await;
+    let after = office.get(1, m::MailAwaitReply::NAME, json!({"message_id": id, "timeout_s": 0.0})).await;
     assert_eq!(after["reply"]["text"], "r");
 }
 
@@ -94,24 +95,24 @@ async fn replies_before_during_and_after_the_wait() {
 async fn a_reply_from_the_wrong_peer_or_session_never_matches() {
     let office = Office::open();
     office.agents(&["alice", "bob", "mallory"]).await;
-    office.get(4, "agent.use", json!({"agent": "bob"})).await;
+    office.get(4, m::AgentUse::NAME, json!({"agent": "bob"})).await;
     let id = office.send(1, json!({"to": "bob/claude:2", "text": "only you"})).await;
     assert_eq!(text(&office.take(4).await[0]), "only you");
     office.send(3, json!({"to": "alice", "text": "forged", "in_reply_to": id})).await;
     office.send(2, json!({"to": "alice", "text": "wrong session", "in_reply_to": id})).await;
     office.take_texts(1, 2).await;
-    let checked = office.get(1, "mail.check_reply", json!({"message_id": id})).await;
+    let checked = office.get(1, m::MailCheckReply::NAME, json!({"message_id": id})).await;
     assert!(checked["reply"].is_null(), "{checked}");
     office.send(4, json!({"to": "alice", "text": "right", "in_reply_to": id})).await;
-    let got = office.get(1, "mail.await_reply", json!({"message_id": id, "timeout_s": 10.0})).await;
+    let got = office.get(1, m::MailAwaitReply::NAME, json!({"message_id": id, "timeout_s": 10.0})).await;
     assert_eq!(got["reply"]["text"], "right");
 }
 
 /// Alice speaks on the first connection, Bob on the second; his token also speaks for him elsewhere.
 async fn bobs_token(office: &Office) -> Value {
     office.agents(&["alice"]).await;
-    office.get(2, "agent.create", json!({"name": "bob"})).await;
-    office.get(2, "agent.use", json!({"agent": "bob"})).await["token"].clone()
+    office.get(2, m::AgentCreate::NAME, json!({"name": "bob"})).await;
+    office.get(2, m::AgentUse::NAME, json!({"agent": "bob"})).await["token"].clone()
 }
 
 /// A token may be used on any connection, also on one that speaks for nobody.
@@ -121,13 +122,13 @@ async fn what_a_token_took_on_a_connection_that_is_lost_comes_again() {
     let token = bobs_token(&office).await;
     let by_token = json!({"as": token, "wait_s": 10.0});
     office.send(1, json!({"to": "bob", "text": "first"})).await;
-    let first = office.get(7, "mail.inbox", by_token.clone()).await;
+    let first = office.get(7, m::MailInbox::NAME, by_token.clone()).await;
     assert_eq!(text(&first["messages"][0]), "first");
     office.mail().connection_closed(7).await.unwrap();
-    let again = office.get(8, "mail.inbox", by_token.clone()).await;
+    let again = office.get(8, m::MailInbox::NAME, by_token.clone()).await;
     assert_eq!(text(&again["messages"][0]), "first");
     office.send(1, json!({"to": "bob", "text": "second"})).await;
-    let second = office.get(8, "mail.inbox", by_token).await;
+    let second = office.get(8, m::MailInbox::NAME, by_token).await;
     assert_eq!(text(&second["messages"][0]), "second", "the next call on a connection acknowledges");
 }
 
@@ -139,13 +140,13 @@ async fn naming_what_was_read_leaves_alone_what_others_are_reading() {
     office.send(1, json!({"to": "bob", "text": "first"})).await;
     assert_eq!(office.take_texts(2, 1).await, ["first"]);
     office.send(1, json!({"to": "bob", "text": "second"})).await;
-    let second = office.get(7, "mail.inbox", by_token.clone()).await;
+    let second = office.get(7, m::MailInbox::NAME, by_token.clone()).await;
     assert_eq!(text(&second["messages"][0]), "second");
     let named = json!({"as": token, "ack": [second["messages"][0]["message_id"]]});
-    let rest = office.get(7, "mail.inbox", named).await;
+    let rest = office.get(7, m::MailInbox::NAME, named).await;
     assert_eq!(rest["messages"], json!([]), "the first is still in the hands of the other reader");
     office.mail().connection_closed(2).await.unwrap();
-    let again = office.get(7, "mail.inbox", by_token).await;
+    let again = office.get(7, m::MailInbox::NAME, by_token).await;
     assert_eq!(text(&again["messages"][0]), "first");
 }
 
@@ -158,7 +159,7 @@ async fn leases_survive_lost_results() {
     }
     let mut first = Vec::new();
     while first.len() < 3 {
-        first = office.get(2, "mail.inbox", json!({"wait_s": 1.0, "peek": true})).await["messages"]
+        first = office.get(2, m::MailInbox::NAME, json!({"wait_s": 1.0, "peek": true})).await["messages"]
             .as_array()
             .unwrap()
             .clone();
@@ -166,14 +167,14 @@ async fn leases_survive_lost_results() {
     let taken = office.take(2).await;
     assert_eq!(taken.len(), 3);
     // Only the second is acknowledged: the others were not seen and come again.
-    let again = office.get(2, "mail.inbox", json!({"ack": [taken[1]["message_id"]]})).await;
+    let again = office.get(2, m::MailInbox::NAME, json!({"ack": [taken[1]["message_id"]]})).await;
     let texts: Vec<_> = again["messages"].as_array().unwrap().iter().map(text).collect();
     assert_eq!(texts, ["0", "2"]);
     // The connection is lost with its result: the same session finds them again.
     office.mail().connection_closed(2).await.unwrap();
-    office.get(5, "agent.use", json!({"agent": "bob"})).await;
-    office.get(5, "agent.release", json!({})).await;
-    let back = office.get(6, "agent.use", json!({"agent": "bob", "harness_session_id": "h"})).await;
+    office.get(5, m::AgentUse::NAME, json!({"agent": "bob"})).await;
+    office.get(5, m::AgentRelease::NAME, json!({})).await;
+    let back = office.get(6, m::AgentUse::NAME, json!({"agent": "bob", "harness_session_id": "h"})).await;
     assert_eq!(back["label"], "claude:1");
 }
 
@@ -181,11 +182,11 @@ async fn leases_survive_lost_results() {
 async fn who_is_unknown_is_said_at_once_with_the_nearest_name() {
     let office = Office::open();
     office.agents(&["alice", "bob"]).await;
-    let fault = office.ask(1, "mail.send", json!({"to": "bobb", "text": "x"})).await.unwrap_err();
+    let fault = office.ask(1, m::MailSend::NAME, json!({"to": "bobb", "text": "x"})).await.unwrap_err();
     assert_eq!(fault.code.as_str(), "AGENT_NOT_FOUND");
     assert!(fault.message.contains("did you mean `bob`"), "{fault}");
     let nobody = "a".repeat(32);
-    let fault = office.ask(1, "mail.send", json!({"to": nobody, "text": "x"})).await.unwrap_err();
+    let fault = office.ask(1, m::MailSend::NAME, json!({"to": nobody, "text": "x"})).await.unwrap_err();
     assert_eq!(fault.code.as_str(), "AGENT_NOT_FOUND");
 }
 
@@ -207,13 +208,13 @@ async fn bad_requests_are_refused_and_stored_nowhere() {
         (9, json!({"to": "bob", "text": "x", "as": "nonsense"}), "AUTH_FAILED"),
     ];
     for (connection, params, code) in cases {
-        let fault = office.ask(connection, "mail.send", params.clone()).await.unwrap_err();
+        let fault = office.ask(connection, m::MailSend::NAME, params.clone()).await.unwrap_err();
         assert_eq!(fault.code.as_str(), code, "{params}");
     }
     assert!(office.is_empty(2).await);
     office.send(1, json!({"to": "bob", "text": "1"})).await;
     office.send(1, json!({"to": "bob", "text": "2"})).await;
-    let fault = office.ask(1, "mail.send", json!({"to": "bob", "text": "3"})).await.unwrap_err();
+    let fault = office.ask(1, m::MailSend::NAME, json!({"to": "bob", "text": "3"})).await.unwrap_err();
     assert_eq!(fault.code.as_str(), "RESOURCE_PRESSURE");
 }
 
@@ -221,11 +222,11 @@ async fn bad_requests_are_refused_and_stored_nowhere() {
 async fn a_token_speaks_for_its_session_anywhere() {
     let office = Office::open();
     office.agents(&["alice", "bob"]).await;
-    let used = office.get(7, "agent.use", json!({"agent": "alice", "label": "reviewer"})).await;
+    let used = office.get(7, m::AgentUse::NAME, json!({"agent": "alice", "label": "reviewer"})).await;
     let token = used["token"].as_str().unwrap();
     office.send(99, json!({"to": "bob", "text": "hi", "as": token})).await;
     assert_eq!(office.take(2).await[0]["from_session"], "reviewer");
-    let who = office.get(98, "agent.whoami", json!({"as": token})).await;
+    let who = office.get(98, m::AgentWhoami::NAME, json!({"as": token})).await;
     assert_eq!(
         (&who["agent"], &who["label"], &who["mode"]),
         (&json!("alice"), &json!("reviewer"), &json!("daemon"))
@@ -263,7 +264,7 @@ async fn a_reader_that_vanishes_takes_nothing_with_it() {
     office.agents(&["alice", "bob"]).await;
     for n in 0..40 {
         let sent = format!("{n}");
-        let abandoned = office.get(2, "mail.inbox", json!({"wait_s": 10.0}));
+        let abandoned = office.get(2, m::MailInbox::NAME, json!({"wait_s": 10.0}));
         let send = office.send(1, json!({"to": "bob", "text": sent}));
         // Wherever the reader is when it is dropped, what it did not get is there for the next.
         let patience = std::time::Duration::from_micros(n * 400);

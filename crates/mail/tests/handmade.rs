@@ -5,6 +5,7 @@ use serde_json::json;
 use trl_mail::identity::{Address, Identity};
 use trl_mail::relay::{Outgoing, Published, Relay as _};
 use trl_mail::seal::{Bundle, Device, Packet, Ratchet, SignedKey};
+use trl_protocol::{Method as _, methods as m};
 
 use crate::support::Office;
 
@@ -90,7 +91,7 @@ impl Handmade {
         let mut ratchet = self.ratchet(office, to).await;
         self.ask_under_name(office, to, &mut ratchet, name).await;
         let who = json!({ "who": self.address().as_str() });
-        office.get(1, "contact.accept", who).await;
+        office.get(1, m::ContactAccept::NAME, who).await;
         ratchet
     }
 
@@ -99,7 +100,7 @@ impl Handmade {
         plaintext.extend_from_slice(json!({ "say": "request", "name": name }).to_string().as_bytes());
         self.publish(office, to, ratchet, 1, &plaintext).await;
         let row = async || {
-            let list = office.get(1, "contact.list", json!({})).await;
+            let list = office.get(1, m::ContactList::NAME, json!({})).await;
             let rows = list["contacts"].as_array().unwrap().clone();
             rows.into_iter().find(|row| row["address"] == self.address().as_str()).into()
         };
@@ -110,6 +111,6 @@ impl Handmade {
 /// Alice, on the first connection, and her address.
 pub async fn alice(office: &Office) -> Address {
     office.agents(&["alice"]).await;
-    let list = office.get(0, "agent.list", json!({})).await;
+    let list = office.get(0, m::AgentList::NAME, json!({})).await;
     Address::parse(list["agents"][0]["address"].as_str().unwrap()).unwrap()
 }

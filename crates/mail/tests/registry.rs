@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::process::{Child, Command, Stdio};
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 
@@ -33,14 +34,14 @@ impl Drop for Process {
 }
 
 async fn granted(office: &Office, connection: u64, params: Value) -> (String, String) {
-    let used = office.get(connection, "agent.use", params).await;
+    let used = office.get(connection, m::AgentUse::NAME, params).await;
     (used["label"].as_str().unwrap().to_owned(), used["reason"].as_str().unwrap().to_owned())
 }
 
 #[tokio::test]
 async fn labels_are_granted_in_order_and_say_why() {
     let office = Office::open();
-    office.get(0, "agent.create", json!({"name": "alice"})).await;
+    office.get(0, m::AgentCreate::NAME, json!({"name": "alice"})).await;
     let reviewer = json!({"agent": "alice", "label": "reviewer", "harness_session_id": "h1"});
     assert_eq!(granted(&office, 1, reviewer.clone()).await, ("reviewer".into(), "requested".into()));
     let (label, reason) = granted(&office, 2, json!({"agent": "alice", "label": "reviewer"})).await;
@@ -48,7 +49,8 @@ async fn labels_are_granted_in_order_and_say_why() {
     assert!(reason.contains("holds reviewer"), "{reason}");
     assert_eq!(granted(&office, 3, json!({"agent": "alice", "harness": "codex"})).await.0, "codex:1");
     for bad in ["a b", "", "é", &"x".repeat(33), "a/b", "../x"] {
-        let fault = office.ask(4, "agent.use", json!({"agent": "alice", "label": bad})).await.unwrap_err();
+        let fault =
+            office.ask(4, m::AgentUse::NAME, json!({"agent": "alice", "label": bad})).await.unwrap_err();
         assert_eq!(fault.code.as_str(), "INVALID_PARAMS", "{bad:?}");
     }
     office.mail().connection_closed(1).await.unwrap();
@@ -60,7 +62,7 @@ async fn labels_are_granted_in_order_and_say_why() {
 #[tokio::test]
 async fn memory_of_labels_survives_restarts() {
     let mut office = Office::open();
-    office.get(0, "agent.create", json!({"name": "alice"})).await;
+    office.get(0, m::AgentCreate::NAME, json!({"name": "alice"})).await;
     let used = json!({"agent": "alice", "label": "reviewer", "harness_session_id": "h1"});
     granted(&office, 1, used).await;
     for _ in 0..3 {
@@ -74,10 +76,10 @@ async fn memory_of_labels_survives_restarts() {
 #[tokio::test]
 async fn a_second_process_with_the_same_harness_id_is_fenced() {
     let office = Office::open();
-    office.get(0, "agent.create", json!({"name": "alice"})).await;
+    office.get(0, m::AgentCreate::NAME, json!({"name": "alice"})).await;
     let (mut first, second) = (Process::start(), Process::start());
     let claim = |pid| json!({"agent": "alice", "harness_session_id": "h1", "pid": pid});
-    let used = office.get(1, "agent.use", claim(first.pid())).await;
+    let used = office.get(1, m::AgentUse::NAME, claim(first.pid())).await;
     let (label, reason) = granted(&office, 2, claim(second.pid())).await;
     assert_eq!(label, "claude:2");
     assert!(reason.contains("another live process"), "{reason}");
@@ -86,29 +88,29 @@ async fn a_second_process_with_the_same_harness_id_is_fenced() {
     office.mail().connection_closed(1).await.unwrap();
     let third = Process::start();
     assert_eq!(granted(&office, 3, claim(third.pid())).await.0, "claude:1");
-    let fault = office.ask(9, "agent.heartbeat", json!({"as": used["token"]})).await.unwrap_err();
+    let fault = office.ask(9, m::AgentHeartbeat::NAME, json!({"as": used["token"]})).await.unwrap_err();
     assert_eq!(fault.code.as_str(), "AUTH_FAILED");
 }
 
 #[tokio::test]
 async fn a_session_that_lost_its_label_is_told() {
     let office = Office::open();
-    office.get(0, "agent.create", json!({"name": "alice"})).await;
-    let old = office.get(1, "agent.use", json!({"agent": "alice", "label": "x"})).await;
+    office.get(0, m::AgentCreate::NAME, json!({"name": "alice"})).await;
+    let old = office.get(1, m::AgentUse::NAME, json!({"agent": "alice", "label": "x"})).await;
     office.mail().connection_closed(1).await.unwrap();
     granted(&office, 2, json!({"agent": "alice", "label": "x"})).await;
-    let fault = office.ask(3, "agent.heartbeat", json!({"as": old["token"]})).await.unwrap_err();
+    let fault = office.ask(3, m::AgentHeartbeat::NAME, json!({"as": old["token"]})).await.unwrap_err();
     assert_eq!(fault.code.as_str(), "LABEL_TAKEN");
 }
 
 #[tokio::test]
 async fn signs_of_life_decide_who_is_listed() {
     let office = Office::open();
-    office.get(0, "agent.create", json!({"name": "alice"})).await;
+    office.get(0, m::AgentCreate::NAME, json!({"name": "alice"})).await;
     let mut process = Process::start();
-    let used = office.get(1, "agent.use", json!({"agent": "alice", "pid": process.pid()})).await;
+    let used = office.get(1, m::AgentUse::NAME, json!({"agent": "alice", "pid": process.pid()})).await;
     let live = || async {
-        let list = office.get(9, "agent.list", json!({})).await;
+        let list = office.get(9, m::AgentList::NAME, json!({})).await;
         list["agents"][0]["live_sessions"].clone()
     };
     assert_eq!(live().await, json!(["claude:1"]));
@@ -117,7 +119,7 @@ async fn signs_of_life_decide_who_is_listed() {
     assert_eq!(live().await, json!(["claude:1"]));
     office.clock.advance(30_001);
     assert_eq!(live().await, json!([]));
-    office.get(9, "agent.heartbeat", json!({"as": used["token"]})).await;
+    office.get(9, m::AgentHeartbeat::NAME, json!({"as": used["token"]})).await;
     assert_eq!(live().await, json!(["claude:1"]));
     // The clock goes back: the heartbeat is from the future.
     office.clock.advance(-60_000);
@@ -126,15 +128,16 @@ async fn signs_of_life_decide_who_is_listed() {
     process.end();
     assert_eq!(live().await, json!([]));
     let fault =
-        office.ask(2, "agent.use", json!({"agent": "alice", "pid": process.pid()})).await.unwrap_err();
+        office.ask(2, m::AgentUse::NAME, json!({"agent": "alice", "pid": process.pid()})).await.unwrap_err();
     assert!(fault.message.contains("no process"), "{fault}");
 }
 
 #[tokio::test]
 async fn sixty_four_claims_at_once_get_sixty_four_labels() {
     let office = Office::open();
-    office.get(0, "agent.create", json!({"name": "alice"})).await;
-    let claims = (1..=64).map(|n| office.get(n, "agent.use", json!({"agent": "alice", "label": "claude:7"})));
+    office.get(0, m::AgentCreate::NAME, json!({"name": "alice"})).await;
+    let claims =
+        (1..=64).map(|n| office.get(n, m::AgentUse::NAME, json!({"agent": "alice", "label": "claude:7"})));
     let mut claims: Vec<_> = claims.map(Box::pin).collect();
     let mut labels = Vec::new();
     std::future::poll_fn(|context| {
@@ -162,9 +165,9 @@ async fn mail_for_a_session_waits_for_it_and_for_nobody_else() {
     let id = office.send(1, json!({"to": "bob/reviewer", "text": "3"})).await;
     office.reaches(1, &id, "held").await;
     assert!(office.is_empty(2).await);
-    let held = office.get(2, "mail.held", json!({})).await;
+    let held = office.get(2, m::MailHeld::NAME, json!({})).await;
     assert_eq!(held["messages"].as_array().unwrap().len(), 4);
-    office.get(3, "agent.use", json!({"agent": "bob", "label": "reviewer"})).await;
+    office.get(3, m::AgentUse::NAME, json!({"agent": "bob", "label": "reviewer"})).await;
     assert_eq!(office.take_texts(3, 4).await, ["0", "1", "2", "3"]);
 }
 
@@ -174,7 +177,7 @@ async fn after_the_grace_time_it_goes_back() {
     office.agents(&["alice", "bob"]).await;
     let id = office.send(1, json!({"to": "bob/reviewer", "text": "x"})).await;
     office.reaches(1, &id, "held").await;
-    let wait = office.get(1, "mail.await_reply", json!({"message_id": id, "timeout_s": 10.0}));
+    let wait = office.get(1, m::MailAwaitReply::NAME, json!({"message_id": id, "timeout_s": 10.0}));
     let bounce = async {
         office.clock.advance(3_600_001);
         office.mail().tick().await.unwrap();
@@ -183,7 +186,7 @@ async fn after_the_grace_time_it_goes_back() {
     assert_eq!((&waited["failed"], &waited["timed_out"]), (&json!("session_closed"), &json!(false)));
     let status = office.reaches(1, &id, "failed").await;
     assert_eq!(status["reason"], "session_closed");
-    office.get(3, "agent.use", json!({"agent": "bob", "label": "reviewer"})).await;
+    office.get(3, m::AgentUse::NAME, json!({"agent": "bob", "label": "reviewer"})).await;
     assert!(office.is_empty(3).await);
 }
 
@@ -192,18 +195,18 @@ async fn untargeted_mail_follows_policy_when_someone_comes() {
     let office = Office::open();
     office.agents(&["alice"]).await;
     for (name, policy) in [("one", "primary"), ("all", "broadcast"), ("none", "drop")] {
-        office.get(0, "agent.create", json!({"name": name, "policy": policy})).await;
+        office.get(0, m::AgentCreate::NAME, json!({"name": name, "policy": policy})).await;
         let id = office.send(1, json!({"to": name, "text": name})).await;
         office.reaches(1, &id, "held").await;
     }
     for (n, name) in [(10, "one"), (20, "all"), (30, "none")] {
-        office.get(n, "agent.use", json!({"agent": name})).await;
+        office.get(n, m::AgentUse::NAME, json!({"agent": name})).await;
     }
     assert_eq!(text(&office.take(10).await[0]), "one");
     assert_eq!(text(&office.take(20).await[0]), "all");
     assert!(office.is_empty(30).await);
     for (n, name) in [(11, "one"), (21, "all")] {
-        office.get(n, "agent.use", json!({"agent": name})).await;
+        office.get(n, m::AgentUse::NAME, json!({"agent": name})).await;
     }
     office.send(1, json!({"to": "one", "text": "again"})).await;
     office.send(1, json!({"to": "all", "text": "again"})).await;
@@ -220,20 +223,20 @@ async fn a_reused_label_never_gets_anothers_reply() {
     let office = Office::open();
     office.agents(&["alice", "bob"]).await;
     office
-        .get(3, "agent.use", json!({"agent": "alice", "label": "worker", "harness_session_id": "w1"}))
+        .get(3, m::AgentUse::NAME, json!({"agent": "alice", "label": "worker", "harness_session_id": "w1"}))
         .await;
     let id = office.send(3, json!({"to": "bob", "text": "question"})).await;
     let got = office.take(2).await;
     office.mail().connection_closed(3).await.unwrap();
-    office.get(4, "agent.use", json!({"agent": "alice", "label": "worker"})).await;
+    office.get(4, m::AgentUse::NAME, json!({"agent": "alice", "label": "worker"})).await;
     let answer = json!({"message_id": got[0]["message_id"], "text": "answer"});
-    let reply = office.get(2, "mail.reply", answer).await;
+    let reply = office.get(2, m::MailReply::NAME, answer).await;
     office.reaches(2, reply["message_id"].as_str().unwrap(), "held").await;
     assert!(office.is_empty(4).await && office.is_empty(1).await);
     // The asker comes back, under another label as its own is taken, and finds its reply.
-    office.get(5, "agent.use", json!({"agent": "alice", "harness_session_id": "w1"})).await;
+    office.get(5, m::AgentUse::NAME, json!({"agent": "alice", "harness_session_id": "w1"})).await;
     assert_eq!(text(&office.take(5).await[0]), "answer");
-    let checked = office.get(5, "mail.check_reply", json!({"message_id": id})).await;
+    let checked = office.get(5, m::MailCheckReply::NAME, json!({"message_id": id})).await;
     assert_eq!(checked["reply"]["text"], "answer");
 }
 
@@ -241,14 +244,14 @@ async fn a_reused_label_never_gets_anothers_reply() {
 async fn a_conversation_stays_with_its_session() {
     let office = Office::open();
     office.agents(&["alice", "bob"]).await;
-    office.get(3, "agent.use", json!({"agent": "alice"})).await;
+    office.get(3, m::AgentUse::NAME, json!({"agent": "alice"})).await;
     office.send(3, json!({"to": "bob", "text": "hi"})).await;
     office.take(2).await;
     office.send(2, json!({"to": "alice", "text": "not a reply, just more"})).await;
     assert_eq!(text(&office.take(3).await[0]), "not a reply, just more");
     assert!(office.is_empty(1).await);
     // Its session is gone: policy decides again.
-    office.get(3, "agent.release", json!({})).await;
+    office.get(3, m::AgentRelease::NAME, json!({})).await;
     office.send(2, json!({"to": "alice", "text": "still there?"})).await;
     assert_eq!(text(&office.take(1).await[0]), "still there?");
 }
@@ -276,10 +279,10 @@ async fn routed_mail_fails_at_its_time_and_counts_no_more() {
     office.agents(&["alice", "bob"]).await;
     let sooner = office.send(1, json!({"to": "bob", "text": "sooner", "expires_s": 0.3})).await;
     let later = json!({"to": "bob", "text": "later", "expires_s": 1.5, "timeout_s": 20.0});
-    let ask = office.get(1, "mail.send_and_wait", later);
+    let ask = office.get(1, m::MailSendAndWait::NAME, later);
     let expire = async {
         let waiting = async |count: u64| {
-            let beat = || office.get(2, "agent.heartbeat", json!({}));
+            let beat = || office.get(2, m::AgentHeartbeat::NAME, json!({}));
             until(&format!("{count} wait"), beat, |beat| beat["waiting"] == count).await;
         };
         waiting(2).await;
@@ -287,7 +290,7 @@ async fn routed_mail_fails_at_its_time_and_counts_no_more() {
         waiting(1).await;
         office.reaches(1, &sooner, "failed").await;
         office.clock.advance(1200);
-        let look = office.get(2, "mail.inbox", json!({})).await;
+        let look = office.get(2, m::MailInbox::NAME, json!({})).await;
         assert_eq!((&look["messages"], &look["remaining"]), (&json!([]), &json!(0)));
     };
     let (waited, ()) = tokio::join!(ask, expire);
@@ -298,14 +301,14 @@ async fn routed_mail_fails_at_its_time_and_counts_no_more() {
 async fn mail_that_was_handed_out_and_lost_fails_too_when_its_time_is_over() {
     let office = Office::open();
     office.agents(&["alice"]).await;
-    office.get(2, "agent.create", json!({"name": "bob"})).await;
-    let bob = office.get(2, "agent.use", json!({"agent": "bob"})).await;
+    office.get(2, m::AgentCreate::NAME, json!({"name": "bob"})).await;
+    let bob = office.get(2, m::AgentUse::NAME, json!({"agent": "bob"})).await;
     let id = office.send(1, json!({"to": "bob", "text": "x", "expires_s": 0.3})).await;
-    office.get(7, "mail.inbox", json!({"as": bob["token"], "wait_s": 10.0})).await;
+    office.get(7, m::MailInbox::NAME, json!({"as": bob["token"], "wait_s": 10.0})).await;
     office.reaches(1, &id, "offered").await;
     office.clock.advance(301);
     office.mail().tick().await.unwrap();
-    assert_eq!(office.get(1, "mail.status", json!({"message_id": id})).await["state"], "offered");
+    assert_eq!(office.get(1, m::MailStatus::NAME, json!({"message_id": id})).await["state"], "offered");
     office.mail().connection_closed(7).await.unwrap();
     assert_eq!(office.reaches(1, &id, "failed").await["reason"], "expired");
 }
@@ -319,7 +322,7 @@ async fn a_full_mailbox_says_so() {
     let third = office.send(1, json!({"to": "bob", "text": "3"})).await;
     assert_eq!(office.reaches(1, &third, "failed").await["reason"], "mailbox_full");
     assert_eq!(office.take_texts(2, 2).await, ["1", "2"]);
-    office.get(2, "mail.inbox", json!({})).await;
+    office.get(2, m::MailInbox::NAME, json!({})).await;
     office.send(1, json!({"to": "bob", "text": "4"})).await;
     assert_eq!(office.take_texts(2, 1).await, ["4"]);
 }
@@ -328,7 +331,7 @@ async fn a_full_mailbox_says_so() {
 async fn what_a_lost_session_left_goes_to_others_unless_it_is_for_that_one() {
     let office = Office::with(|config| config.heartbeat_fresh = std::time::Duration::from_millis(300));
     office.agents(&["alice", "bob"]).await;
-    office.get(3, "agent.use", json!({"agent": "bob"})).await;
+    office.get(3, m::AgentUse::NAME, json!({"agent": "bob"})).await;
     let anyone = office.send(1, json!({"to": "bob", "text": "for whoever is there"})).await;
     let named = office.send(1, json!({"to": "bob/claude:1", "text": "for you"})).await;
     for id in [&anyone, &named] {
@@ -339,31 +342,31 @@ async fn what_a_lost_session_left_goes_to_others_unless_it_is_for_that_one() {
     // Nobody calls for it: the clock alone does it.
     assert_eq!(office.take_texts(3, 1).await, ["for whoever is there"]);
     assert!(office.is_empty(3).await);
-    assert_eq!(office.get(1, "mail.status", json!({"message_id": named})).await["state"], "routed");
+    assert_eq!(office.get(1, m::MailStatus::NAME, json!({"message_id": named})).await["state"], "routed");
 }
 
 #[tokio::test]
 async fn a_session_that_comes_back_soon_finds_its_mail() {
     let mut office = Office::open();
-    office.get(0, "agent.create", json!({"name": "alice"})).await;
-    office.get(0, "agent.create", json!({"name": "bob"})).await;
-    office.get(1, "agent.use", json!({"agent": "alice"})).await;
+    office.get(0, m::AgentCreate::NAME, json!({"name": "alice"})).await;
+    office.get(0, m::AgentCreate::NAME, json!({"name": "bob"})).await;
+    office.get(1, m::AgentUse::NAME, json!({"agent": "alice"})).await;
     let first = json!({"agent": "bob", "harness_session_id": "h1"});
-    office.get(2, "agent.use", first.clone()).await;
-    office.get(3, "agent.use", json!({"agent": "bob", "harness_session_id": "h2"})).await;
+    office.get(2, m::AgentUse::NAME, first.clone()).await;
+    office.get(3, m::AgentUse::NAME, json!({"agent": "bob", "harness_session_id": "h2"})).await;
     let id = office.send(1, json!({"to": "bob", "text": "x"})).await;
     office.reaches(1, &id, "routed").await;
     office.mail().connection_closed(2).await.unwrap();
     office.clock.advance(20_000);
     office.mail().tick().await.unwrap();
-    office.get(2, "agent.use", first.clone()).await;
+    office.get(2, m::AgentUse::NAME, first.clone()).await;
     assert!(office.is_empty(3).await);
     // It was last seen long ago when the daemon ends; all have time to come back to the next one.
     office.clock.advance(100_000);
     office.restart().await;
-    office.get(3, "agent.use", json!({"agent": "bob", "harness_session_id": "h2"})).await;
+    office.get(3, m::AgentUse::NAME, json!({"agent": "bob", "harness_session_id": "h2"})).await;
     office.mail().tick().await.unwrap();
-    office.get(2, "agent.use", first).await;
+    office.get(2, m::AgentUse::NAME, first).await;
     assert_eq!(office.take_texts(2, 1).await, ["x"]);
     assert!(office.is_empty(3).await);
 }
@@ -372,8 +375,8 @@ async fn a_session_that_comes_back_soon_finds_its_mail() {
 async fn a_connection_speaks_for_nobody_after_it_released_its_session() {
     let office = Office::open();
     office.agents(&["alice"]).await;
-    office.get(1, "agent.release", json!({})).await;
-    let fault = office.ask(1, "agent.whoami", json!({})).await.unwrap_err();
+    office.get(1, m::AgentRelease::NAME, json!({})).await;
+    let fault = office.ask(1, m::AgentWhoami::NAME, json!({})).await.unwrap_err();
     assert_eq!(fault.code.as_str(), "AUTH_FAILED", "{fault}");
 }
 
@@ -381,10 +384,10 @@ async fn a_connection_speaks_for_nobody_after_it_released_its_session() {
 async fn what_a_released_session_left_unread_is_routed_again() {
     let office = Office::open();
     office.agents(&["alice", "bob"]).await;
-    office.get(3, "agent.use", json!({"agent": "bob"})).await;
+    office.get(3, m::AgentUse::NAME, json!({"agent": "bob"})).await;
     let id = office.send(1, json!({"to": "bob", "text": "for whoever is there"})).await;
     office.reaches(1, &id, "routed").await;
-    office.get(2, "agent.release", json!({})).await;
+    office.get(2, m::AgentRelease::NAME, json!({})).await;
     assert_eq!(text(&office.take(3).await[0]), "for whoever is there");
 }
 
@@ -393,7 +396,7 @@ async fn what_a_released_session_left_unread_is_routed_again() {
 async fn untargeted_mail_to_ones_own_agent_goes_by_policy() {
     let office = Office::open();
     office.agents(&["alice"]).await;
-    office.get(2, "agent.use", json!({"agent": "alice"})).await;
+    office.get(2, m::AgentUse::NAME, json!({"agent": "alice"})).await;
     for text in ["one", "two"] {
         office.send(2, json!({"to": "alice", "text": text})).await;
         assert_eq!(office.take_texts(1, 1).await, [text]);

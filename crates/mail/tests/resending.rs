@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+use trl_protocol::{Method as _, methods as m};
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -193,7 +194,7 @@ async fn a_message_that_cannot_be_opened_is_sealed_again_three_times() {
         other.publish(&scene.office, &to, &mut others, 1, &ask(&id)).await;
         other.mail(&scene.office, &to, &mut others, b"heard").await;
         assert_eq!(scene.office.take_texts(1, 1).await, ["heard"]);
-        let status = scene.office.get(1, "mail.status", json!({"message_id": message})).await;
+        let status = scene.office.get(1, m::MailStatus::NAME, json!({"message_id": message})).await;
         assert_ne!(status["state"], "failed", "{status}");
         scene.peer.publish(&scene.office, &to, &mut scene.ratchet, 1, &ask(&id)).await;
     }
@@ -210,7 +211,7 @@ async fn a_reset_sends_again_what_has_no_receipt() {
     scene.send("unconfirmed").await;
     scene.until(is_mail("unconfirmed")).await;
     let who = json!({"who": scene.peer.address().as_str()});
-    assert_eq!(scene.office.get(1, "mail.reset", who).await["resent"], 1);
+    assert_eq!(scene.office.get(1, m::MailReset::NAME, who).await["resent"], 1);
     let (mut ratchet, mut words): (Option<Ratchet>, Vec<String>) = (None, Vec::new());
     while words.len() < 2 {
         let found = tokio::time::timeout(GUARD, scene.mailbox.next(1)).await.unwrap().unwrap();
@@ -253,14 +254,14 @@ async fn mail_to_a_contact_without_keys_of_its_own_fails() {
         meddle(&office, &row);
     }
     office.start();
-    office.get(1, "agent.use", json!({"agent": "alice"})).await;
+    office.get(1, m::AgentUse::NAME, json!({"agent": "alice"})).await;
     for who in [gone.address(), robbed.address()] {
         let id = office.send(1, json!({"to": who.as_str(), "text": "anybody there?"})).await;
         assert_eq!(office.reaches(1, &id, "failed").await["reason"], "unknown_recipient");
     }
     // Nothing is left that would be tried for ever.
     for who in [gone.address(), robbed.address()] {
-        office.get(1, "contact.decline", json!({"who": who.as_str()})).await;
+        office.get(1, m::ContactDecline::NAME, json!({"who": who.as_str()})).await;
     }
     assert_eq!(left_to_send(&mut office).await, 0);
 }
@@ -279,11 +280,11 @@ async fn left_to_send(office: &mut Office) -> i64 {
             break;
         }
         // Whatever is left is sent before this one is.
-        office.get(0, "agent.use", json!({"agent": "alice"})).await;
+        office.get(0, m::AgentUse::NAME, json!({"agent": "alice"})).await;
         let id = office.send(0, json!({"to": "alice", "text": "on its way"})).await;
         office.reaches(0, &id, "routed").await;
         office.take(0).await;
-        office.get(0, "mail.inbox", json!({})).await;
+        office.get(0, m::MailInbox::NAME, json!({})).await;
         office.reaches(0, &id, "read").await;
     }
     left
@@ -295,7 +296,7 @@ async fn nothing_of_what_was_delivered_is_kept_to_be_sent() {
     office.agents(&["alice", "bob"]).await;
     let id = office.send(1, json!({"to": "bob", "text": "hi"})).await;
     office.take_texts(2, 1).await;
-    office.get(2, "mail.inbox", json!({})).await;
+    office.get(2, m::MailInbox::NAME, json!({})).await;
     office.reaches(1, &id, "read").await;
     assert_eq!(left_to_send(&mut office).await, 0);
 }
@@ -326,10 +327,10 @@ async fn a_packet_is_opened_once_even_if_nobody_remembers_it() {
                 scene.office.stop().await;
                 meddle(&scene.office, "DELETE FROM seen; DELETE FROM deliveries; DELETE FROM mail");
                 scene.office.start();
-                scene.office.get(1, "agent.use", json!({"agent": "alice"})).await;
+                scene.office.get(1, m::AgentUse::NAME, json!({"agent": "alice"})).await;
             }
         }
-        let dead = || scene.office.get(1, "mail.dead_letters", json!({}));
+        let dead = || scene.office.get(1, m::MailDeadLetters::NAME, json!({}));
         let quarantined = |dead: &Value| dead["dead_letters"].as_array().is_some_and(|all| all.len() == 1);
         let dead = until("it is quarantined", dead, quarantined).await;
         let reason = dead["dead_letters"][0]["reason"].as_str().unwrap();

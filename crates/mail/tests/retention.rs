@@ -3,6 +3,7 @@
 
 use rusqlite::Connection;
 use serde_json::json;
+use trl_protocol::{Method as _, methods as m};
 
 use crate::support;
 use crate::support::Office;
@@ -33,7 +34,7 @@ async fn read_mail_goes_and_waiting_mail_stays() {
         last = office.send(1, json!({"to": "bob", "text": format!("{n}")})).await;
     }
     office.take_texts(2, 520).await;
-    office.get(2, "mail.inbox", json!({})).await;
+    office.get(2, m::MailInbox::NAME, json!({})).await;
     office.reaches(1, &last, "read").await;
     let waits = json!({"to": "bob", "text": "unread", "expires_s": 90.0 * 86_400.0});
     let unread = office.send(1, waits).await;
@@ -44,7 +45,7 @@ async fn read_mail_goes_and_waiting_mail_stays() {
         office.clock.advance(1001);
     }
     assert_eq!(office.take_texts(2, 1).await, ["unread"]);
-    let fault = office.ask(1, "mail.status", json!({"message_id": last})).await.unwrap_err();
+    let fault = office.ask(1, m::MailStatus::NAME, json!({"message_id": last})).await.unwrap_err();
     assert_eq!(fault.code.as_str(), "MESSAGE_NOT_FOUND");
     office.stop().await;
     for (table, expected) in [("mail", 1), ("deliveries", 1), ("outbox", 1)] {
@@ -70,11 +71,11 @@ async fn what_strangers_cause_is_bounded_by_number_and_time() {
     }
     drop(database);
     office.start();
-    office.get(1, "agent.use", json!({"agent": "alice"})).await;
+    office.get(1, m::AgentUse::NAME, json!({"agent": "alice"})).await;
     office.mail().tick().await.unwrap();
-    let listed = office.get(1, "mail.dead_letters", json!({})).await;
+    let listed = office.get(1, m::MailDeadLetters::NAME, json!({})).await;
     assert_eq!(listed["dead_letters"].as_array().unwrap().len(), 6, "{listed}");
     office.clock.advance(31 * DAY_MS);
     office.mail().tick().await.unwrap();
-    assert_eq!(office.get(1, "mail.dead_letters", json!({})).await["dead_letters"], json!([]));
+    assert_eq!(office.get(1, m::MailDeadLetters::NAME, json!({})).await["dead_letters"], json!([]));
 }

@@ -3,6 +3,7 @@
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
+use trl_protocol::{Method as _, methods as m};
 
 use crate::handmade::{Handmade, alice};
 use crate::support::{Office, text, until};
@@ -13,7 +14,7 @@ fn count(office: &Office, sql: &str) -> i64 {
 }
 
 async fn quarantined(office: &Office) -> u64 {
-    let dead = office.get(1, "mail.dead_letters", json!({})).await;
+    let dead = office.get(1, m::MailDeadLetters::NAME, json!({})).await;
     dead["dead_letters"].as_array().unwrap().len() as u64
 }
 
@@ -30,7 +31,7 @@ async fn a_contact_that_writes_too_much_is_refused_by_the_recipient() {
     assert_eq!(office.take_texts(1, 3).await, ["0", "1", "2"]);
     assert!(office.is_empty(1).await, "what is over the limit is not delivered");
     office.clock.advance(60_000);
-    office.get(1, "agent.use", json!({"agent": "alice"})).await;
+    office.get(1, m::AgentUse::NAME, json!({"agent": "alice"})).await;
     peer.mail(&office, &to, &mut ratchet, b"later").await;
     assert_eq!(office.take_texts(1, 1).await, ["later"], "and its mail is taken again later");
 }
@@ -45,7 +46,7 @@ async fn two_agents_of_one_daemon_that_answer_each_other_for_ever_hit_the_limit(
     let mut sent = 0;
     let fault = loop {
         let (from, to) = if sent % 2 == 0 { (1, "bob") } else { (2, "alice") };
-        match office.ask(from, "mail.send", json!({"to": to, "text": "and you?"})).await {
+        match office.ask(from, m::MailSend::NAME, json!({"to": to, "text": "and you?"})).await {
             Ok(_) => sent += 1,
             Err(fault) => break fault,
         }
@@ -55,7 +56,7 @@ async fn two_agents_of_one_daemon_that_answer_each_other_for_ever_hit_the_limit(
     let reason = &fault.details.clone().unwrap()["reason"];
     assert_eq!((fault.code.as_str(), reason), ("RESOURCE_PRESSURE", &json!("rate_limited")));
     office.clock.advance(2000);
-    office.get(1, "agent.use", json!({"agent": "alice"})).await;
+    office.get(1, m::AgentUse::NAME, json!({"agent": "alice"})).await;
     office.send(1, json!({"to": "bob", "text": "a little later"})).await;
 }
 
@@ -63,11 +64,11 @@ async fn two_agents_of_one_daemon_that_answer_each_other_for_ever_hit_the_limit(
 async fn a_reader_that_is_gone_while_it_waits_is_leased_nothing() {
     let office = Office::open();
     office.agents(&["alice", "bob"]).await;
-    let token = office.get(2, "agent.use", json!({"agent": "bob"})).await["token"].clone();
+    let token = office.get(2, m::AgentUse::NAME, json!({"agent": "bob"})).await["token"].clone();
     let office = std::rc::Rc::new(office);
     let waiting = {
         let (office, token) = (std::rc::Rc::clone(&office), token.clone());
-        async move { office.get(7, "mail.inbox", json!({"as": token, "wait_s": 20.0})).await }
+        async move { office.get(7, m::MailInbox::NAME, json!({"as": token, "wait_s": 20.0})).await }
     };
     let local = tokio::task::LocalSet::new();
     let waiting = local.spawn_local(waiting);
@@ -75,14 +76,14 @@ async fn a_reader_that_is_gone_while_it_waits_is_leased_nothing() {
         .run_until(async {
             // Transactions are done in turn, so after a few the reader waits.
             for _ in 0..10 {
-                office.get(1, "agent.whoami", json!({})).await;
+                office.get(1, m::AgentWhoami::NAME, json!({})).await;
                 tokio::task::yield_now().await;
             }
             office.mail().connection_closed(7).await.unwrap();
             office.send(1, json!({"to": "bob", "text": "for whom?"})).await;
             // Handed to nobody: its connection is gone.
             assert_eq!(text(&waiting.await.unwrap()["messages"][0]), "for whom?");
-            let again = office.get(8, "mail.inbox", json!({"as": token, "wait_s": 10.0})).await;
+            let again = office.get(8, m::MailInbox::NAME, json!({"as": token, "wait_s": 10.0})).await;
             assert_eq!(again["messages"].as_array().map(Vec::len), Some(1), "{again}");
             assert_eq!(text(&again["messages"][0]), "for whom?");
         })
@@ -145,8 +146,8 @@ async fn a_one_time_key_starts_one_session_and_no_second_one() {
 async fn a_new_contact_does_not_take_a_name_that_is_used_for_someone_else() {
     let office = Office::open();
     let to = alice(&office).await;
-    office.get(0, "agent.create", json!({"name": "carol"})).await;
-    office.get(2, "agent.use", json!({"agent": "carol"})).await;
+    office.get(0, m::AgentCreate::NAME, json!({"name": "carol"})).await;
+    office.get(2, m::AgentUse::NAME, json!({"agent": "carol"})).await;
     // Alice knows a Bob; another agent of the same user does, too, under a name of its own.
     let mut bob = Handmade::at(&office).await;
     bob.introduce(&office, &to, "bob").await;
@@ -154,13 +155,13 @@ async fn a_new_contact_does_not_take_a_name_that_is_used_for_someone_else() {
         let mut other = Handmade::at(&office).await;
         let mut ratchet = other.ratchet(&office, &to).await;
         other.ask_under_name(&office, &to, &mut ratchet, name).await;
-        let list = office.get(1, "contact.list", json!({})).await;
+        let list = office.get(1, m::ContactList::NAME, json!({})).await;
         let rows = list["contacts"].as_array().unwrap();
         let row = rows.iter().find(|row| row["address"] == other.address().as_str()).unwrap();
         assert_eq!(row["who"], row["address"], "{name} is somebody else already");
     }
     // Also where another agent of this user is asked.
-    let list = office.get(0, "agent.list", json!({})).await;
+    let list = office.get(0, m::AgentList::NAME, json!({})).await;
     let carol = list["agents"].as_array().unwrap().iter().find(|row| row["agent"] == "carol").unwrap();
     let carol = trl_mail::identity::Address::parse(carol["address"].as_str().unwrap()).unwrap();
     let mut impostor = Handmade::at(&office).await;
@@ -169,7 +170,7 @@ async fn a_new_contact_does_not_take_a_name_that_is_used_for_someone_else() {
     impostor.publish(&office, &carol, &mut ratchet, 1, &[b"C", word.as_bytes()].concat()).await;
     let address = impostor.address();
     let row = async || {
-        let list = office.get(2, "contact.list", json!({})).await;
+        let list = office.get(2, m::ContactList::NAME, json!({})).await;
         let rows = list["contacts"].as_array().unwrap().clone();
         rows.into_iter().find(|row| row["address"] == address.as_str()).into()
     };
@@ -187,8 +188,8 @@ async fn the_same_send_id_is_the_same_message() {
     let first = office.send(1, letter("once", "try-1")).await;
     assert_eq!(office.send(1, letter("once", "try-1")).await, first);
     office.restart().await;
-    office.get(1, "agent.use", json!({"agent": "alice", "harness_session_id": "another"})).await;
-    office.get(2, "agent.use", json!({"agent": "bob"})).await;
+    office.get(1, m::AgentUse::NAME, json!({"agent": "alice", "harness_session_id": "another"})).await;
+    office.get(2, m::AgentUse::NAME, json!({"agent": "bob"})).await;
     assert_eq!(office.send(1, letter("once", "try-1")).await, first, "also across a restart and sessions");
     assert_ne!(office.send(1, letter("once", "try-2")).await, first);
     assert_ne!(office.send(2, json!({"to": "alice", "text": "mine", "send_id": "try-1"})).await, first);
@@ -203,20 +204,20 @@ async fn the_same_send_id_is_the_same_message() {
         json!({"to": "bob/cli:9", "text": "once", "send_id": "try-1"}),
         json!({"to": "bob", "text": "once", "send_id": "try-1", "in_reply_to": "x"}),
     ] {
-        let fault = office.ask(1, "mail.send", other).await.unwrap_err();
+        let fault = office.ask(1, m::MailSend::NAME, other).await.unwrap_err();
         assert_eq!(
             (fault.code.as_str(), &fault.details.unwrap()["field"]),
             ("INVALID_PARAMS", &json!("send_id"))
         );
     }
     for bad in ["", "a b", "é", "a\nb", &"x".repeat(65)] {
-        let fault = office.ask(1, "mail.send", letter("once", bad)).await.unwrap_err();
+        let fault = office.ask(1, m::MailSend::NAME, letter("once", bad)).await.unwrap_err();
         assert_eq!(fault.code.as_str(), "INVALID_PARAMS", "{bad:?}");
     }
     // Who waits for a reply can repeat that as well.
     let ask = json!({"to": "bob", "text": "well?", "send_id": "try-3", "timeout_s": 0.0});
-    let one = office.get(1, "mail.send_and_wait", ask.clone()).await;
-    assert_eq!(office.get(1, "mail.send_and_wait", ask).await["message_id"], one["message_id"]);
+    let one = office.get(1, m::MailSendAndWait::NAME, ask.clone()).await;
+    assert_eq!(office.get(1, m::MailSendAndWait::NAME, ask).await["message_id"], one["message_id"]);
 }
 
 /// Two calls of one session at the same moment: what one has found is the other's no more.
@@ -224,11 +225,11 @@ async fn the_same_send_id_is_the_same_message() {
 async fn a_message_is_handed_to_one_of_two_readers() {
     let office = Office::open();
     office.agents(&["alice", "bob"]).await;
-    let token = office.get(2, "agent.use", json!({"agent": "bob"})).await["token"].clone();
+    let token = office.get(2, m::AgentUse::NAME, json!({"agent": "bob"})).await["token"].clone();
     for n in 0..20 {
         let id = office.send(1, json!({"to": "bob", "text": format!("{n}")})).await;
         office.reaches(1, &id, "routed").await;
-        let look = |connection| office.get(connection, "mail.inbox", json!({"as": token}));
+        let look = |connection| office.get(connection, m::MailInbox::NAME, json!({"as": token}));
         let (one, two) = tokio::join!(look(7), look(8));
         let count = |inbox: &Value| inbox["messages"].as_array().unwrap().len();
         assert_eq!(count(&one) + count(&two), 1, "{one} {two}");
@@ -242,13 +243,13 @@ async fn what_is_read_twice_counts_once() {
     office.agents(&["alice", "bob"]).await;
     let asked = office.send(1, json!({"to": "bob", "text": "well?"})).await;
     let got = office.take(2).await;
-    office.get(2, "mail.reply", json!({"message_id": got[0]["message_id"], "text": "yes"})).await;
+    office.get(2, m::MailReply::NAME, json!({"message_id": got[0]["message_id"], "text": "yes"})).await;
     for text in ["second", "third"] {
         let id = office.send(2, json!({"to": "alice", "text": text})).await;
         office.reaches(2, &id, "routed").await;
     }
     for _ in 0..3 {
-        let checked = office.get(1, "mail.check_reply", json!({"message_id": asked})).await;
+        let checked = office.get(1, m::MailCheckReply::NAME, json!({"message_id": asked})).await;
         assert_eq!(checked["reply"]["text"], "yes");
     }
     let fits = office.send(2, json!({"to": "alice", "text": "fits"})).await;
@@ -263,7 +264,7 @@ async fn an_unsafe_id_in_the_store_is_not_shown() {
     let mut office = Office::open();
     office.agents(&["alice", "bob"]).await;
     let bob = json!({"agent": "bob", "harness_session_id": "hb"});
-    office.get(2, "agent.use", bob.clone()).await;
+    office.get(2, m::AgentUse::NAME, bob.clone()).await;
     let id = office.send(1, json!({"to": "bob", "text": "hi", "in_reply_to": "msg-0"})).await;
     office.reaches(1, &id, "routed").await;
     office.stop().await;
@@ -273,7 +274,7 @@ async fn an_unsafe_id_in_the_store_is_not_shown() {
     assert_eq!(changed, Ok(1));
     drop(database);
     office.start();
-    office.get(2, "agent.use", bob).await;
+    office.get(2, m::AgentUse::NAME, bob).await;
     let got = office.take(2).await;
     assert_eq!((text(&got[0]).as_str(), &got[0]["in_reply_to"]), ("hi", &Value::Null));
 }
@@ -311,7 +312,7 @@ async fn a_stranger_causes_no_exchange_of_keys() {
         let mut ratchet = stranger.start(&to, &bundle, &key);
         stranger.mail(&office, &to, &mut ratchet, b"hello").await;
     }
-    let dead = || office.get(1, "mail.dead_letters", json!({}));
+    let dead = || office.get(1, m::MailDeadLetters::NAME, json!({}));
     let quarantined = |dead: &Value| dead["dead_letters"].as_array().is_some_and(|all| all.len() == 1);
     until("it is quarantined", dead, quarantined).await;
     office.stop().await;
@@ -323,15 +324,15 @@ async fn a_stranger_causes_no_exchange_of_keys() {
 async fn a_reply_of_another_session_than_the_one_asked_ends_no_wait() {
     let office = Office::open();
     office.agents(&["alice", "bob"]).await;
-    office.get(3, "agent.use", json!({"agent": "bob", "label": "reviewer"})).await;
+    office.get(3, m::AgentUse::NAME, json!({"agent": "bob", "label": "reviewer"})).await;
     let asked = office.send(1, json!({"to": "bob/reviewer", "text": "well?"})).await;
     let got = office.take(3).await;
     let answer = |text: &str| json!({"to": "alice", "text": text, "in_reply_to": got[0]["message_id"]});
     office.send(2, answer("not mine to say")).await;
     assert_eq!(office.take_texts(1, 1).await, ["not mine to say"]);
-    let status = office.get(1, "mail.status", json!({"message_id": asked})).await;
+    let status = office.get(1, m::MailStatus::NAME, json!({"message_id": asked})).await;
     assert_ne!(status["state"], "replied", "{status}");
-    let checked = office.get(1, "mail.check_reply", json!({"message_id": asked})).await;
+    let checked = office.get(1, m::MailCheckReply::NAME, json!({"message_id": asked})).await;
     assert_eq!(checked["reply"], Value::Null);
     office.send(3, answer("yes")).await;
     office.reaches(1, &asked, "replied").await;
@@ -342,10 +343,10 @@ async fn only_an_accepted_contact_may_write_and_be_written_to() {
     let office = Office::open();
     let to = alice(&office).await;
     let verbs = [
-        ("contact.list", "asking"),
-        ("contact.decline", "declined"),
-        ("contact.block", "blocked"),
-        ("contact.request", "requested"),
+        (m::ContactList::NAME, "asking"),
+        (m::ContactDecline::NAME, "declined"),
+        (m::ContactBlock::NAME, "blocked"),
+        (m::ContactRequest::NAME, "requested"),
     ];
     for (verb, state) in verbs {
         let mut peer = Handmade::at(&office).await;
@@ -358,10 +359,10 @@ async fn only_an_accepted_contact_may_write_and_be_written_to() {
             assert_eq!(office.get(1, verb, json!({"who": address})).await["state"], state);
         }
         peer.mail(&office, &to, &mut ratchet, b"unwanted").await;
-        let fault = office.ask(1, "mail.send", json!({"to": address, "text": "hi"})).await.unwrap_err();
+        let fault = office.ask(1, m::MailSend::NAME, json!({"to": address, "text": "hi"})).await.unwrap_err();
         assert_eq!(fault.code.as_str(), "CONTACT_REQUIRED", "{state}");
         if state == "blocked" {
-            let fault = office.ask(1, "contact.request", json!({"who": address})).await.unwrap_err();
+            let fault = office.ask(1, m::ContactRequest::NAME, json!({"who": address})).await.unwrap_err();
             assert_eq!(fault.code.as_str(), "CONTACT_REQUIRED", "a block is lifted by contact.accept alone");
         }
     }
@@ -378,7 +379,7 @@ async fn a_contact_chooses_its_name_once_and_only_a_plain_one() {
     let office = Office::open();
     let to = alice(&office).await;
     let shown = async |peer: &Handmade| {
-        let list = office.get(1, "contact.list", json!({})).await;
+        let list = office.get(1, m::ContactList::NAME, json!({})).await;
         let rows = list["contacts"].as_array().unwrap();
         let row = rows.iter().find(|row| row["address"] == peer.address().as_str()).unwrap();
         row["who"].as_str().unwrap().to_owned()

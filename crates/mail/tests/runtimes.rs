@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use trl_mail::GrantedRuntime;
 use trl_mail::envelope::RuntimeWord;
 use trl_protocol::agent::Token;
+use trl_protocol::{Method as _, methods as m};
 
 use crate::support::{self, Office, START_MS, text};
 
@@ -25,19 +26,19 @@ impl Pair {
         here.agents(&["alice"]).await;
         there.agents(&["bob"]).await;
         let address = |list: Value| list["agents"][0]["address"].as_str().unwrap().to_owned();
-        let alice = address(here.get(0, "agent.list", json!({})).await);
-        let bob = address(there.get(0, "agent.list", json!({})).await);
+        let alice = address(here.get(0, m::AgentList::NAME, json!({})).await);
+        let bob = address(there.get(0, m::AgentList::NAME, json!({})).await);
         Pair { here, there, alice, bob }
     }
 
     async fn contacts() -> Pair {
         let pair = Pair::strangers().await;
-        pair.there.get(1, "contact.request", json!({"who": pair.alice})).await;
+        pair.there.get(1, m::ContactRequest::NAME, json!({"who": pair.alice})).await;
         let state = |state: &'static str| move |list: &Value| list["contacts"][0]["state"] == state;
-        let here = || pair.here.get(1, "contact.list", json!({}));
+        let here = || pair.here.get(1, m::ContactList::NAME, json!({}));
         support::until("alice is asked", here, state("asking")).await;
-        pair.here.get(1, "contact.accept", json!({"who": pair.bob})).await;
-        let there = || pair.there.get(1, "contact.list", json!({}));
+        pair.here.get(1, m::ContactAccept::NAME, json!({"who": pair.bob})).await;
+        let there = || pair.there.get(1, m::ContactList::NAME, json!({}));
         support::until("alice has accepted", there, state("accepted")).await;
         pair
     }
@@ -133,15 +134,15 @@ async fn only_contacts_grant_and_only_who_granted_revokes() {
 
     let pair = Pair::contacts().await;
     // One who was a contact and is blocked now: what it still sends is not taken.
-    pair.here.get(1, "contact.block", json!({"who": "bob"})).await;
+    pair.here.get(1, m::ContactBlock::NAME, json!({"who": "bob"})).await;
     let id = pair.tell(granted("g-1", |_| {})).await;
     let status = pair.there.reaches(1, &id, "failed").await;
     assert_eq!((&status["reason"], pair.granted().await.len()), (&json!("blocked"), 0), "{status}");
-    pair.here.get(1, "contact.accept", json!({"who": "bob"})).await;
+    pair.here.get(1, m::ContactAccept::NAME, json!({"who": "bob"})).await;
 
     pair.read(granted("g-1", |_| {})).await;
-    pair.here.get(0, "agent.create", json!({"name": "carol"})).await;
-    let list = pair.here.get(0, "agent.list", json!({})).await;
+    pair.here.get(0, m::AgentCreate::NAME, json!({"name": "carol"})).await;
+    let list = pair.here.get(0, m::AgentList::NAME, json!({})).await;
     let carol = list["agents"].as_array().unwrap().iter().find(|row| row["agent"] == "carol").unwrap();
     let carol = carol["address"].as_str().unwrap();
     let revoked = |grant_id: &str| RuntimeWord::Revoked { grant_id: grant_id.to_owned() };
@@ -196,7 +197,7 @@ async fn the_granting_agent_is_the_one_that_has_the_contact() {
     let parties = |from: Option<&str>, to: &str| {
         pair.there.mail().parties_of_grant(from.map(str::to_owned), to.to_owned())
     };
-    pair.there.get(0, "agent.create", json!({"name": "aaron"})).await;
+    pair.there.get(0, m::AgentCreate::NAME, json!({"name": "aaron"})).await;
     for to in ["alice", pair.alice.as_str()] {
         let found = parties(None, to).await.unwrap();
         assert_eq!((found.from_name.as_str(), found.to_address.as_str()), ("bob", pair.alice.as_str()));

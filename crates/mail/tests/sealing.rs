@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should say where")]
 
 use std::path::Path;
+use trl_protocol::{Method as _, methods as m};
 
 use rusqlite::Connection;
 use serde_json::json;
@@ -29,8 +30,8 @@ fn copies(office: &Office) -> Vec<Vec<u8>> {
 }
 
 async fn both_here(office: &Office) {
-    office.get(1, "agent.use", json!({"agent": "alice", "harness_session_id": "ha"})).await;
-    office.get(2, "agent.use", json!({"agent": "bob", "harness_session_id": "hb"})).await;
+    office.get(1, m::AgentUse::NAME, json!({"agent": "alice", "harness_session_id": "ha"})).await;
+    office.get(2, m::AgentUse::NAME, json!({"agent": "bob", "harness_session_id": "hb"})).await;
 }
 
 async fn talked() -> Office {
@@ -39,13 +40,13 @@ async fn talked() -> Office {
     both_here(&office).await;
     office.send(1, json!({"to": "bob", "text": "ping"})).await;
     assert_eq!(office.take_texts(2, 1).await, ["ping"]);
-    office.get(2, "mail.inbox", json!({})).await;
+    office.get(2, m::MailInbox::NAME, json!({})).await;
     office.send(2, json!({"to": "alice", "text": "pong"})).await;
     assert_eq!(office.take_texts(1, 1).await, ["pong"]);
-    office.get(1, "mail.inbox", json!({})).await;
+    office.get(1, m::MailInbox::NAME, json!({})).await;
     let done = office.send(2, json!({"to": "alice", "text": "done"})).await;
     office.take_texts(1, 1).await;
-    office.get(1, "mail.inbox", json!({})).await;
+    office.get(1, m::MailInbox::NAME, json!({})).await;
     office.reaches(2, &done, "read").await;
     office
 }
@@ -75,7 +76,7 @@ async fn a_ratchet_that_was_lost_is_replaced_and_the_message_comes() {
     both_here(&office).await;
     let id = office.send(1, json!({"to": "bob", "text": "can you read this?"})).await;
     assert_eq!(office.take_texts(2, 1).await, ["can you read this?"]);
-    office.get(2, "mail.inbox", json!({})).await;
+    office.get(2, m::MailInbox::NAME, json!({})).await;
     let status = office.reaches(1, &id, "read").await;
     let queued = status["history"].as_array().unwrap().iter().filter(|row| row["state"] == "queued").count();
     assert_eq!(queued, 2, "{status}");
@@ -119,15 +120,15 @@ async fn a_lost_one_time_key_is_got_over() {
 #[tokio::test]
 async fn a_reset_exchanges_new_keys_and_sends_again_what_was_not_confirmed() {
     let mut office = talked().await;
-    let before = office.get(1, "mail.reset", json!({"who": "bob"})).await;
+    let before = office.get(1, m::MailReset::NAME, json!({"who": "bob"})).await;
     assert_eq!((&before["who"], &before["resent"]), (&json!("bob"), &json!(0)));
     office.clock.advance(10_000);
-    let fault = office.ask(1, "mail.reset", json!({"who": "bob"})).await.unwrap_err();
+    let fault = office.ask(1, m::MailReset::NAME, json!({"who": "bob"})).await.unwrap_err();
     assert_eq!(fault.code.as_str(), "RESOURCE_PRESSURE", "{fault}");
     assert!(fault.message.ends_with("try again in 51 s"), "{fault}");
     let id = office.send(1, json!({"to": "bob", "text": "under new keys"})).await;
     assert_eq!(office.take_texts(2, 1).await, ["under new keys"]);
-    office.get(2, "mail.inbox", json!({})).await;
+    office.get(2, m::MailInbox::NAME, json!({})).await;
     office.reaches(1, &id, "read").await;
     office.stop().await;
     // One ratchet of Alice's seals again: the new one.
@@ -139,11 +140,11 @@ async fn a_reset_exchanges_new_keys_and_sends_again_what_was_not_confirmed() {
     both_here(&office).await;
     office.clock.advance(3_600_000);
     office.send(1, json!({"to": "bob/later", "text": "1"})).await;
-    let fault = office.ask(1, "mail.reset", json!({"who": "bobb"})).await.unwrap_err();
+    let fault = office.ask(1, m::MailReset::NAME, json!({"who": "bobb"})).await.unwrap_err();
     assert_eq!(fault.code.as_str(), "AGENT_NOT_FOUND");
-    office.get(1, "mail.reset", json!({"who": "bob"})).await;
+    office.get(1, m::MailReset::NAME, json!({"who": "bob"})).await;
     office.send(1, json!({"to": "bob/later", "text": "2"})).await;
-    office.get(3, "agent.use", json!({"agent": "bob", "label": "later"})).await;
+    office.get(3, m::AgentUse::NAME, json!({"agent": "bob", "label": "later"})).await;
     assert_eq!(office.take_texts(3, 2).await, ["1", "2"]);
 }
 
@@ -157,7 +158,7 @@ async fn lying_in(relay: &dyn Relay, who: &Address) -> Vec<trl_mail::relay::Inco
 async fn replayed_packets_are_known_also_in_other_wrapping() {
     let mut office = Office::open();
     office.agents(&["alice", "bob"]).await;
-    let list = office.get(0, "agent.list", json!({})).await;
+    let list = office.get(0, m::AgentList::NAME, json!({})).await;
     let address = |n: usize| Address::parse(list["agents"][n]["address"].as_str().unwrap()).unwrap();
     let (alice, bob) = (address(0), address(1));
     office.stop().await;
@@ -167,7 +168,7 @@ async fn replayed_packets_are_known_also_in_other_wrapping() {
     // The relay keeps a copy of everything that ever lay in Bob's mailbox.
     let copies = lying_in(&office.relay, &bob).await;
     assert_eq!(office.take_texts(2, 1).await, ["once"]);
-    office.get(2, "mail.inbox", json!({})).await;
+    office.get(2, m::MailInbox::NAME, json!({})).await;
     for copy in &copies {
         let mut rewrapped = copy.bytes.clone();
         // Inside the card's JSON, whitespace changes the bytes and nothing else.
@@ -187,7 +188,7 @@ async fn replayed_packets_are_known_also_in_other_wrapping() {
     }
     let id = office.send(1, json!({"to": "bob", "text": "after"})).await;
     assert_eq!(office.take_texts(2, 1).await, ["after"]);
-    office.get(2, "mail.inbox", json!({})).await;
+    office.get(2, m::MailInbox::NAME, json!({})).await;
     office.reaches(1, &id, "read").await;
     office.stop().await;
     assert_eq!(count(&office, "SELECT count(*) FROM mail"), 2);
@@ -197,12 +198,12 @@ async fn replayed_packets_are_known_also_in_other_wrapping() {
 #[tokio::test]
 async fn mail_to_oneself_arrives_in_order_both_ways_and_across_a_restart() {
     let mut office = Office::open();
-    office.get(0, "agent.create", json!({"name": "alice"})).await;
+    office.get(0, m::AgentCreate::NAME, json!({"name": "alice"})).await;
     let both = async |office: &Office| {
-        office.get(1, "agent.use", json!({"agent": "alice", "harness_session_id": "h1"})).await;
-        office.get(2, "agent.use", json!({"agent": "alice", "harness_session_id": "h2"})).await;
+        office.get(1, m::AgentUse::NAME, json!({"agent": "alice", "harness_session_id": "h1"})).await;
+        office.get(2, m::AgentUse::NAME, json!({"agent": "alice", "harness_session_id": "h2"})).await;
     };
-    let list = office.get(0, "agent.list", json!({})).await;
+    let list = office.get(0, m::AgentList::NAME, json!({})).await;
     let alice = Address::parse(list["agents"][0]["address"].as_str().unwrap()).unwrap();
     office.stop().await;
     meddle(
@@ -220,10 +221,10 @@ async fn mail_to_oneself_arrives_in_order_both_ways_and_across_a_restart() {
         let of = |who: &str| (0..5).map(|n| format!("{who}{round}.{n}")).collect::<Vec<_>>();
         assert_eq!(office.take_texts(2, 5).await, of("a"));
         assert_eq!(office.take_texts(1, 5).await, of("b"));
-        office.get(1, "mail.inbox", json!({})).await;
+        office.get(1, m::MailInbox::NAME, json!({})).await;
         let last = office.send(1, json!({"to": "alice/claude:2", "text": "over"})).await;
         assert_eq!(office.take_texts(2, 1).await, ["over"]);
-        office.get(2, "mail.inbox", json!({})).await;
+        office.get(2, m::MailInbox::NAME, json!({})).await;
         office.reaches(1, &last, "read").await;
         office.restart().await;
         both(&office).await;
@@ -243,9 +244,9 @@ async fn mail_to_oneself_arrives_in_order_both_ways_and_across_a_restart() {
     let answer = async {
         let got = office.take(2).await;
         assert_eq!((got.len(), &got[0]["text"]), (1, &json!("after")));
-        office.get(2, "mail.reply", json!({"message_id": got[0]["message_id"], "text": "yes"})).await;
+        office.get(2, m::MailReply::NAME, json!({"message_id": got[0]["message_id"], "text": "yes"})).await;
     };
-    let (replied, ()) = tokio::join!(office.get(1, "mail.send_and_wait", asked), answer);
+    let (replied, ()) = tokio::join!(office.get(1, m::MailSendAndWait::NAME, asked), answer);
     assert_eq!(replied["reply"]["text"], "yes");
     office.stop().await;
     assert_eq!(count(&office, "SELECT count(*) FROM mail"), 3 * 11 + 2);
@@ -257,7 +258,7 @@ async fn mail_to_oneself_arrives_in_order_both_ways_and_across_a_restart() {
 async fn a_stranger_cannot_write_in_anothers_name() {
     let mut office = Office::open();
     office.agents(&["alice", "bob", "mallory"]).await;
-    let list = office.get(0, "agent.list", json!({})).await;
+    let list = office.get(0, m::AgentList::NAME, json!({})).await;
     let address = |n: usize| Address::parse(list["agents"][n]["address"].as_str().unwrap()).unwrap();
     let (alice, bob) = (address(0), address(1));
     office.send(3, json!({"to": "bob", "text": "from mallory"})).await;

@@ -9,6 +9,7 @@ mod together;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use trl_protocol::{Method as _, methods as m};
 
 use async_nats::jetstream;
 use futures_util::StreamExt as _;
@@ -63,8 +64,8 @@ impl Office {
         let mail =
             Mail::open(config, Arc::new(SystemClock), Arc::new(SystemProcesses), Arc::new(relay)).unwrap();
         let office = Office { mail, address: String::new(), _home: home };
-        let made = office.ask("agent.create", json!({ "name": name })).await;
-        office.ask("agent.use", json!({ "agent": name })).await;
+        let made = office.ask(m::AgentCreate::NAME, json!({ "name": name })).await;
+        office.ask(m::AgentUse::NAME, json!({ "agent": name })).await;
         Office { address: made["address"].as_str().unwrap().to_owned(), ..office }
     }
 
@@ -77,14 +78,14 @@ impl Office {
 }
 
 async fn introduce(alice: &Office, bob: &Office) {
-    alice.ask("contact.request", json!({ "who": bob.address })).await;
+    alice.ask(m::ContactRequest::NAME, json!({ "who": bob.address })).await;
     let is = async |office: &Office, state: &str| {
-        while office.ask("contact.list", json!({})).await["contacts"][0]["state"] != state {
+        while office.ask(m::ContactList::NAME, json!({})).await["contacts"][0]["state"] != state {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     is(bob, "asking").await;
-    bob.ask("contact.accept", json!({ "who": alice.address })).await;
+    bob.ask(m::ContactAccept::NAME, json!({ "who": alice.address })).await;
     is(alice, "accepted").await;
 }
 
@@ -215,15 +216,17 @@ async fn throughput(alice: &Office, bob: &Office) -> f64 {
         let mut left = MESSAGES;
         while left > 0 {
             let now = left.min(IN_FLIGHT);
-            together((0..now).map(|_| alice.ask("mail.send", json!({"to": "bob", "text": "x".repeat(200)}))))
-                .await;
+            together(
+                (0..now).map(|_| alice.ask(m::MailSend::NAME, json!({"to": "bob", "text": "x".repeat(200)}))),
+            )
+            .await;
             left -= now;
         }
     };
     let read = async {
         let mut got = 0;
         while got < MESSAGES {
-            let inbox = bob.ask("mail.inbox", json!({"wait_s": 30.0, "limit": 500})).await;
+            let inbox = bob.ask(m::MailInbox::NAME, json!({"wait_s": 30.0, "limit": 500})).await;
             got += inbox["messages"].as_array().unwrap().len();
         }
     };
@@ -234,14 +237,14 @@ async fn throughput(alice: &Office, bob: &Office) -> f64 {
 async fn ping(alice: &Office, bob: &Office) -> f64 {
     let begun = std::cell::Cell::new(Instant::now());
     let read = async {
-        bob.ask("mail.inbox", json!({"wait_s": 30.0})).await;
+        bob.ask(m::MailInbox::NAME, json!({"wait_s": 30.0})).await;
         begun.get().elapsed()
     };
     let send = async {
         // The reader must be waiting, with its acknowledgement behind it.
         tokio::time::sleep(Duration::from_millis(40)).await;
         begun.set(Instant::now());
-        alice.ask("mail.send", json!({"to": "bob", "text": "ping"})).await;
+        alice.ask(m::MailSend::NAME, json!({"to": "bob", "text": "ping"})).await;
     };
     tokio::join!(read, send).0.as_secs_f64()
 }

@@ -3,6 +3,7 @@
 mod fake_host;
 
 use std::time::{Duration, SystemTime};
+use trl_protocol::{Method as _, methods as m};
 
 use fake_host::{FakeHost, Home, ID, adopted, ask, exists, info};
 use serde_json::json;
@@ -17,7 +18,7 @@ async fn a_living_host_is_adopted() {
     let (_home, runtime, mut host) = adopted().await;
     let listed = tokio::spawn({
         let runtime = runtime.clone();
-        async move { ask(&runtime, "session.list", json!(null)).await }
+        async move { ask(&runtime, m::SessionList::NAME, json!(null)).await }
     });
     let Some(ToHost::Session { req }) = host.hear().await else { panic!("the host is asked") };
     host.say(&FromHost::Session { req, session: Box::new(info(ID)) }).await;
@@ -67,7 +68,7 @@ async fn a_session_ends_when_its_host_says_so_and_is_lost_when_it_does_not() {
         std::fs::create_dir_all(home.state_dir(ID)).unwrap();
         let running = tokio::spawn({
             let runtime = runtime.clone();
-            async move { ask(&runtime, "exec.run", json!({ "session_id": "fake", "command": "x" })).await }
+            async move { ask(&runtime, m::ExecRun::NAME, json!({ "session_id": "fake", "command": "x" })).await }
         });
         host.hear_run().await;
         if said {
@@ -77,13 +78,13 @@ async fn a_session_ends_when_its_host_says_so_and_is_lost_when_it_does_not() {
         let fault = running.await.unwrap().unwrap_err();
         assert_eq!(fault.code, Code::SessionTerminated);
         assert_eq!(exists(&home.state_dir(ID)), !said, "a lost session's remains are kept");
-        match (ask(&runtime, "session.info", json!({ "session_id": "fake" })).await, state) {
+        match (ask(&runtime, m::SessionInfo::NAME, json!({ "session_id": "fake" })).await, state) {
             (Ok(Reply::SessionInfo(info)), SessionState::Lost) => assert_eq!(info.state, state),
             (Err(fault), SessionState::Terminated) => assert!(fault.message.contains("idle")),
             other => panic!("{other:?}"),
         }
         if !said {
-            ask(&runtime, "session.destroy", json!({ "session_id": ID })).await.unwrap();
+            ask(&runtime, m::SessionDestroy::NAME, json!({ "session_id": ID })).await.unwrap();
             assert!(!exists(&home.state_dir(ID)));
         }
     }

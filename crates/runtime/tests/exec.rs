@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use trl_protocol::exec::Stream;
 use trl_protocol::wire::{FromHost, INITIAL_CREDIT, Mode, Stdin, ToHost};
 use trl_protocol::{Code, Fault, Reply, Request};
+use trl_protocol::{Method as _, methods as m};
 use trl_runtime::{Caller, EventSink, Gone, Presence, Runtime};
 
 fn asking(runtime: &Runtime, method: &'static str, params: Value) -> JoinHandle<Result<Reply, Fault>> {
@@ -23,7 +24,7 @@ async fn answers_find_their_requests_in_any_order() {
     let mut running = Vec::new();
     for command in ["a", "b", "c"] {
         let params = json!({ "session_id": "fake", "command": command, "timeout_s": 0.5 });
-        running.push((command, asking(&runtime, "exec.run", params)));
+        running.push((command, asking(&runtime, m::ExecRun::NAME, params)));
     }
     let mut asked = Vec::new();
     for _ in 0..3 {
@@ -48,8 +49,11 @@ async fn answers_find_their_requests_in_any_order() {
 async fn a_failure_that_is_checked_is_a_fault_with_the_result() {
     let (_home, runtime, mut host) = adopted().await;
     for (timed_out, code) in [(false, Code::CommandFailed), (true, Code::CommandTimeout)] {
-        let running =
-            asking(&runtime, "exec.run", json!({ "session_id": "fake", "command": "x", "check": true }));
+        let running = asking(
+            &runtime,
+            m::ExecRun::NAME,
+            json!({ "session_id": "fake", "command": "x", "check": true }),
+        );
         let (req, run) = host.hear_run().await;
         assert_eq!(run.timeout_ms, None, "the session's own deadline");
         let mut outcome = outcome(0, 3);
@@ -66,7 +70,7 @@ async fn a_failure_that_is_checked_is_a_fault_with_the_result() {
 #[tokio::test]
 async fn a_fault_of_the_host_is_passed_on() {
     let (_home, runtime, mut host) = adopted().await;
-    let running = asking(&runtime, "exec.run", json!({ "session_id": "fake", "command": "x" }));
+    let running = asking(&runtime, m::ExecRun::NAME, json!({ "session_id": "fake", "command": "x" }));
     let (req, _) = host.hear_run().await;
     let fault = Fault::new(Code::SessionBusy, "busy");
     host.say(&FromHost::Fault { req, fault: fault.clone() }).await;
@@ -84,13 +88,13 @@ async fn what_cannot_be_run_never_reaches_the_host() {
         (json!({ "session_id": "fake", "command": "x", "env": { "A-B": "1" } }), "A-B"),
         (json!({ "session_id": "fake", "command": "x", "working_dir": "/\0" }), "working_dir"),
     ] {
-        let fault = ask(&runtime, "exec.run", params).await.unwrap_err();
+        let fault = ask(&runtime, m::ExecRun::NAME, params).await.unwrap_err();
         assert_eq!(fault.code, Code::InvalidParams);
         assert!(fault.message.contains(field), "{}", fault.message);
     }
-    let fault = ask(&runtime, "exec.cancel", json!({})).await.unwrap_err();
+    let fault = ask(&runtime, m::ExecCancel::NAME, json!({})).await.unwrap_err();
     assert_eq!(fault.code, Code::InvalidParams);
-    let started = asking(&runtime, "exec.start", json!({ "session_id": "fake", "command": "first" }));
+    let started = asking(&runtime, m::ExecStart::NAME, json!({ "session_id": "fake", "command": "first" }));
     let (req, run) = host.hear_run().await;
     assert_eq!((run.command.as_str(), run.mode, run.background), ("first", Mode::Detached, true));
     assert_eq!(run.stdin, Stdin::Open(Vec::new()));
@@ -104,7 +108,8 @@ async fn a_stream_is_told_in_order_and_in_whole_characters() {
     let (_home, runtime, mut host) = adopted().await;
     let streaming = tokio::spawn(async move {
         let mut events = Recorder::default();
-        let request = Request::parse("exec.stream", json!({ "session_id": ID, "command": "x" })).unwrap();
+        let request =
+            Request::parse(m::ExecStream::NAME, json!({ "session_id": ID, "command": "x" })).unwrap();
         let presence = Presence::new();
         let reply = runtime.dispatch(request, &presence.caller(None), &mut events).await;
         (events.0, reply)
@@ -148,7 +153,7 @@ impl EventSink for Slow {
 }
 
 async fn stream_to(runtime: Runtime, caller: Caller, mut sink: Slow) -> Result<Reply, Fault> {
-    let request = Request::parse("exec.attach", json!({ "exec_id": "e-abcd0001-1" })).unwrap();
+    let request = Request::parse(m::ExecAttach::NAME, json!({ "exec_id": "e-abcd0001-1" })).unwrap();
     runtime.dispatch(request, &caller, &mut sink).await
 }
 
@@ -171,7 +176,7 @@ async fn credit_is_given_as_the_client_reads() {
         host.data(req, Stream::Stdout, offset, &piece).await;
     }
     // The client takes nothing: other requests of the session go on, but no credit is given.
-    let listed = asking(&runtime, "exec.list", json!({ "session_id": ID }));
+    let listed = asking(&runtime, m::ExecList::NAME, json!({ "session_id": ID }));
     let Some(ToHost::List { req: list }) = host.hear().await else { panic!("only the list is asked for") };
     host.say(&FromHost::Execs { req: list, execs: Vec::new() }).await;
     assert!(matches!(listed.await.unwrap(), Ok(Reply::ExecList(_))));
@@ -198,7 +203,7 @@ async fn credit_is_given_as_the_client_reads() {
 async fn a_client_that_goes_away_is_detached_and_its_command_goes_on() {
     let (_home, runtime, mut host) = adopted().await;
     let presence = Presence::new();
-    let run = Request::parse("exec.run", json!({ "session_id": ID, "command": "x" })).unwrap();
+    let run = Request::parse(m::ExecRun::NAME, json!({ "session_id": ID, "command": "x" })).unwrap();
     let running = tokio::spawn({
         let (runtime, caller) = (runtime.clone(), presence.caller(None));
         async move { runtime.dispatch(run, &caller, &mut Recorder::default()).await }
@@ -224,7 +229,7 @@ async fn a_command_of_a_client_that_left_at_once_is_still_run() {
     let presence = Presence::new();
     let caller = presence.caller(None);
     presence.leave();
-    let run = Request::parse("exec.run", json!({ "session_id": ID, "command": "x" })).unwrap();
+    let run = Request::parse(m::ExecRun::NAME, json!({ "session_id": ID, "command": "x" })).unwrap();
     assert!(runtime.dispatch(run, &caller, &mut Recorder::default()).await.is_err());
     assert_eq!(host.hear_run().await.1.command, "x");
 }
@@ -233,7 +238,7 @@ async fn a_command_of_a_client_that_left_at_once_is_still_run() {
 async fn a_range_ends_with_a_whole_character() {
     let (_home, runtime, mut host) = adopted().await;
     let params = json!({ "exec_id": "e-abcd0001-1", "stream": "stdout", "offset": 5, "limit": 3 });
-    let reading = asking(&runtime, "exec.output", params);
+    let reading = asking(&runtime, m::ExecOutput::NAME, params);
     let Some(ToHost::Output { req, offset: 5, limit: 3, .. }) = host.hear().await else { panic!("a range") };
     host.data(req, Stream::Stdout, 5, b"a\xe2\x82").await;
     host.say(&FromHost::Range { req, offset: 5, next_offset: 8, total: 20, dropped: 0 }).await;
@@ -253,7 +258,7 @@ async fn a_repeated_write_carries_the_same_id() {
         ("y\n", None, Some("w")),
     ] {
         let params = json!({ "exec_id": "e-abcd0001-1", "data": data, "write_id": write_id });
-        let write = Request::parse("exec.write", params).unwrap();
+        let write = Request::parse(m::ExecWrite::NAME, params).unwrap();
         let caller = presence.caller(request_id.map(str::to_owned));
         let runtime = runtime.clone();
         let writing =

@@ -12,6 +12,7 @@ use trl_journal::SessionFile;
 use trl_protocol::session::SessionState;
 use trl_protocol::wire::{Dialect, HOST_PROTOCOL, SessionSpec};
 use trl_protocol::{Code, Reply};
+use trl_protocol::{Method as _, methods as m};
 use trl_runtime::Runtime;
 
 /// One step of the recorded conversation: what the daemon said then, and the host's bytes.
@@ -83,39 +84,42 @@ async fn a_recorded_host_of_version_1_is_understood() {
         let runtime = runtime.clone();
         async move { ask(&runtime, method, params).await }
     };
-    let Ok(Reply::SessionInfo(told)) = asked("session.info", session.clone()).await else { panic!("info") };
+    let Ok(Reply::SessionInfo(told)) = asked(m::SessionInfo::NAME, session.clone()).await else {
+        panic!("info")
+    };
     assert_eq!((told.session_id, told.state, told.restarts), (ID, SessionState::Idle, 0));
     let command = "printf 'out\\n'; printf '\\377\\n' >&2; (exit 3)";
     let run = |command: &str| json!({ "session_id": "recorded", "command": command });
-    let Ok(Reply::ExecRun(ran)) = asked("exec.run", run(command)).await else { panic!("run") };
+    let Ok(Reply::ExecRun(ran)) = asked(m::ExecRun::NAME, run(command)).await else { panic!("run") };
     assert_eq!(
         (ran.stdout.as_str(), ran.stderr.as_str(), ran.outcome.exit_code),
         ("out\n", "\u{fffd}\n", Some(3))
     );
-    let Ok(Reply::ExecStream(streamed)) = asked("exec.stream", run("echo streamed")).await else {
+    let Ok(Reply::ExecStream(streamed)) = asked(m::ExecStream::NAME, run("echo streamed")).await else {
         panic!("stream")
     };
     assert_eq!((streamed.outcome.exit_code, streamed.outcome.stdout_bytes), (Some(0), 9));
     let range = json!({ "exec_id": "e-abcd0001-1", "stream": "stdout", "offset": 1 });
-    let Ok(Reply::ExecOutput(output)) = asked("exec.output", range).await else { panic!("output") };
+    let Ok(Reply::ExecOutput(output)) = asked(m::ExecOutput::NAME, range).await else { panic!("output") };
     assert_eq!((output.text.as_deref(), output.total_bytes), (Some("ut\n"), 4));
-    let Ok(Reply::ExecInfo(exec)) = asked("exec.info", json!({ "exec_id": "e-abcd0001-1" })).await else {
+    let Ok(Reply::ExecInfo(exec)) = asked(m::ExecInfo::NAME, json!({ "exec_id": "e-abcd0001-1" })).await
+    else {
         panic!("exec")
     };
     assert_eq!((exec.command.as_str(), exec.outcome.unwrap().exit_code), (command, Some(3)));
-    let Ok(Reply::ExecList(list)) = asked("exec.list", session.clone()).await else { panic!("list") };
+    let Ok(Reply::ExecList(list)) = asked(m::ExecList::NAME, session.clone()).await else { panic!("list") };
     assert_eq!(list.execs.len(), 2);
-    let Ok(Reply::ExecCancel(cancelled)) = asked("exec.cancel", session.clone()).await else {
+    let Ok(Reply::ExecCancel(cancelled)) = asked(m::ExecCancel::NAME, session.clone()).await else {
         panic!("cancel")
     };
     assert!(!cancelled.cancelled);
-    let Ok(Reply::SessionRestart(restarted)) = asked("session.restart", session).await else {
+    let Ok(Reply::SessionRestart(restarted)) = asked(m::SessionRestart::NAME, session).await else {
         panic!("restart")
     };
     assert_eq!(restarted.restarts, 1);
-    let fault = asked("exec.info", json!({ "exec_id": "e-abcd0001-99" })).await.unwrap_err();
+    let fault = asked(m::ExecInfo::NAME, json!({ "exec_id": "e-abcd0001-99" })).await.unwrap_err();
     assert_eq!(fault.code, Code::ExecNotFound);
-    let destroyed = asked("session.destroy", json!({ "session_id": ID, "force": true })).await;
+    let destroyed = asked(m::SessionDestroy::NAME, json!({ "session_id": ID, "force": true })).await;
     assert!(matches!(destroyed, Ok(Reply::SessionDestroy(_))), "{destroyed:?}");
     host.await.unwrap();
 }
@@ -163,11 +167,11 @@ async fn a_host_of_a_later_version_is_refused_clearly_and_left_alone() {
     assert_eq!(host.hear().await, None, "the connection is closed without a word");
     assert!(exists(&home.socket(ID)) && exists(&home.state_dir(ID)));
     for (method, params) in [
-        ("session.info", json!({ "session_id": ID })),
-        ("session.destroy", json!({ "session_id": "fake" })),
-        ("session.restart", json!({ "session_id": "fake" })),
-        ("exec.run", json!({ "session_id": "fake", "command": "true" })),
-        ("exec.info", json!({ "exec_id": "e-abcd0001-1" })),
+        (m::SessionInfo::NAME, json!({ "session_id": ID })),
+        (m::SessionDestroy::NAME, json!({ "session_id": "fake" })),
+        (m::SessionRestart::NAME, json!({ "session_id": "fake" })),
+        (m::ExecRun::NAME, json!({ "session_id": "fake", "command": "true" })),
+        (m::ExecInfo::NAME, json!({ "exec_id": "e-abcd0001-1" })),
     ] {
         let fault = ask(&runtime, method, params).await.unwrap_err();
         assert_eq!(fault.code, Code::SessionTerminated, "{method}");

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 
@@ -73,7 +74,7 @@ impl Session {
         for (name, value) in more.as_object().into_iter().flatten() {
             params[name] = value.clone();
         }
-        wire.send(&request("session.create", &params));
+        wire.send(&request(m::SessionCreate::NAME, &params));
         let answer: Value = serde_json::from_str(wire.receive()).expect("a line of JSON");
         match answer["data"]["session_id"].as_str() {
             Some(id) => Ok(Session { wire, id: id.to_owned() }),
@@ -83,27 +84,27 @@ impl Session {
 
     /// Leaves a command running.
     pub fn start(&mut self, command: &str) {
-        self.wire.call("exec.start", &json!({"session_id": self.id, "command": command}));
+        self.wire.call(m::ExecStart::NAME, &json!({"session_id": self.id, "command": command}));
     }
 
     pub fn destroy_at_once(mut self) {
-        self.wire.call("session.destroy", &json!({"session_id": self.id, "force": true}));
+        self.wire.call(m::SessionDestroy::NAME, &json!({"session_id": self.id, "force": true}));
     }
 
     pub fn destroy(mut self) -> Wire {
-        self.wire.call("session.destroy", &json!({"session_id": self.id}));
+        self.wire.call(m::SessionDestroy::NAME, &json!({"session_id": self.id}));
         self.wire
     }
 
     /// The host's pid and the shell's.
     pub fn pids(&mut self) -> (i32, i32) {
-        let info = self.wire.call("session.info", &json!({"session_id": self.id}));
+        let info = self.wire.call(m::SessionInfo::NAME, &json!({"session_id": self.id}));
         let pid = |name: &str| info[name].as_i64().expect("a pid") as i32;
         (pid("host_pid"), pid("pid"))
     }
 
     pub fn run_line(&self, command: &str) -> String {
-        request("exec.run", &json!({"session_id": self.id, "command": command}))
+        request(m::ExecRun::NAME, &json!({"session_id": self.id, "command": command}))
     }
 
     pub fn ask_to_run(&mut self, line: &str) {
@@ -129,7 +130,7 @@ impl Session {
 
     /// From the request to the first event with output.
     pub fn timed_first_byte(mut self, command: &str) -> impl FnMut() -> Duration + use<> {
-        let line = request("exec.stream", &json!({"session_id": self.id, "command": command}));
+        let line = request(m::ExecStream::NAME, &json!({"session_id": self.id, "command": command}));
         move || {
             let start = Instant::now();
             self.wire.send(&line);
@@ -143,7 +144,7 @@ impl Session {
     /// Everything that a command writes, read as it comes and thrown away.
     pub fn timed_bulk(&mut self, command: &str, bytes: u64) -> Duration {
         let params = json!({"session_id": self.id, "command": command, "timeout_s": 0});
-        let line = request("exec.stream", &params);
+        let line = request(m::ExecStream::NAME, &params);
         let start = Instant::now();
         self.wire.send(&line);
         let response = last_line(self.wire.reader.get_mut());

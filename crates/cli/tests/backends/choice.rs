@@ -1,6 +1,7 @@
 //! Which runtime a session gets, through a real daemon with runtimes in its config file.
 
 use std::time::Duration;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{Daemon, GUARD, wait_until};
@@ -23,7 +24,7 @@ fn configured() -> Daemon {
 }
 
 fn away(daemon: &Daemon) -> Value {
-    let found = daemon.connect().ok("system.runtimes", json!({}));
+    let found = daemon.connect().ok(m::SystemRuntimes::NAME, json!({}));
     let all = found["runtimes"].as_array().cloned().unwrap_or_default();
     all.into_iter().find(|it| it["name"] == "away").unwrap_or_default()
 }
@@ -53,10 +54,11 @@ fn what_cannot_be_reached_is_told_and_holds_nobody_up() {
     }
 
     let mut connection = daemon.connect();
-    connection.fails("session.create", json!({"runtime": "away"}), "RUNTIME_UNAVAILABLE");
-    let message = connection.fails("session.create", json!({"runtime": "label:far"}), "RUNTIME_UNAVAILABLE");
+    connection.fails(m::SessionCreate::NAME, json!({"runtime": "away"}), "RUNTIME_UNAVAILABLE");
+    let message =
+        connection.fails(m::SessionCreate::NAME, json!({"runtime": "label:far"}), "RUNTIME_UNAVAILABLE");
     assert!(message.contains("away"), "{message}");
-    assert_eq!(connection.ok("session.list", json!({}))["sessions"], json!([]));
+    assert_eq!(connection.ok(m::SessionList::NAME, json!({}))["sessions"], json!([]));
 }
 
 #[test]
@@ -64,15 +66,16 @@ fn names_labels_and_any() {
     let daemon = configured();
     let mut connection = daemon.connect();
     for (asked, said) in [("awya", "\"away\""), ("label:gpu", "far"), ("nonsense", "container:IMAGE")] {
-        let message = connection.fails("session.create", json!({"runtime": asked}), "RUNTIME_NOT_FOUND");
+        let message =
+            connection.fails(m::SessionCreate::NAME, json!({"runtime": asked}), "RUNTIME_NOT_FOUND");
         assert!(message.contains(said), "{asked}: {message}");
     }
-    let created = connection.ok("session.create", json!({"runtime": "any"}));
+    let created = connection.ok(m::SessionCreate::NAME, json!({"runtime": "any"}));
     assert_eq!(created["runtime"], "local", "{created}");
     assert!(created["runtime_reason"].as_str().is_some_and(|reason| reason.contains("room")), "{created}");
-    let created = connection.ok("session.create", json!({"runtime": "local", "name": "here"}));
+    let created = connection.ok(m::SessionCreate::NAME, json!({"runtime": "local", "name": "here"}));
     assert_eq!((&created["runtime"], &created["runtime_reason"]), (&json!("local"), &json!(null)));
-    assert_eq!(connection.ok("session.info", json!({"session_id": "here"}))["runtime"], "local");
+    assert_eq!(connection.ok(m::SessionInfo::NAME, json!({"session_id": "here"}))["runtime"], "local");
     let ran = daemon.trl(&["run", "--on", "any", "echo $TRL_SESSION_NAME"]);
     assert_eq!(String::from_utf8_lossy(&ran.stdout), "on-any\n", "{ran:?}");
     let refused = daemon.trl(&["run", "--on", "awya", "true"]);

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -187,8 +188,8 @@ fn isolation_and_limits_become_options_of_the_engine() {
     let create = json!({
         "name": "s", "working_dir": "/work", "isolation": "workspace", "limits": {"memory": "64M", "open_files": 64},
     });
-    daemon.ok("session.create", create);
-    let report = daemon.ok("session.info", json!({"session_id": "s"}))["isolation"].clone();
+    daemon.ok(m::SessionCreate::NAME, create);
+    let report = daemon.ok(m::SessionInfo::NAME, json!({"session_id": "s"}))["isolation"].clone();
     let enforced: Vec<&str> =
         report["enforced"].as_array().unwrap().iter().filter_map(|it| it["what"].as_str()).collect();
     for what in ["limit memory", "limit open_files", "no network", "read-only system"] {
@@ -196,11 +197,11 @@ fn isolation_and_limits_become_options_of_the_engine() {
     }
     let command =
         "echo x >/etc/x; echo $?; echo x >/tmp/x && echo x >/work/x && cat /tmp/x /work/x; ulimit -n";
-    let ran = daemon.ok("exec.run", json!({"session_id": "s", "command": command}));
+    let ran = daemon.ok(m::ExecRun::NAME, json!({"session_id": "s", "command": command}));
     assert_eq!(ran["stdout"], "1\nx\nx\n64\n", "{ran}");
     let name = format!(
         "trl-{}",
-        daemon.ok("session.info", json!({"session_id": "s"}))["session_id"].as_str().unwrap()
+        daemon.ok(m::SessionInfo::NAME, json!({"session_id": "s"}))["session_id"].as_str().unwrap()
     );
     let told = world
         .podman()
@@ -210,7 +211,7 @@ fn isolation_and_limits_become_options_of_the_engine() {
         .output();
     assert_eq!(String::from_utf8_lossy(&told.unwrap().stdout).trim(), "67108864");
     let allow = json!({"isolation": {"profile": "strict", "net": {"allow": ["x.example"]}}});
-    daemon.fails("session.create", allow, "ISOLATION_UNAVAILABLE");
+    daemon.fails(m::SessionCreate::NAME, allow, "ISOLATION_UNAVAILABLE");
     daemon.end();
     world.assert_no_leftovers();
 }
@@ -263,15 +264,15 @@ fn sessions_live_in_a_container_that_runs_already() {
     conformance::a_running_command_survives_the_daemon(&world);
     let home = Home::new();
     let daemon = Daemon::start(&home, &world);
-    daemon.ok("session.create", json!({"name": "s"}));
-    let ran = daemon.ok("exec.run", json!({"session_id": "s", "command": "x=5; echo $HOSTNAME; pwd"}));
+    daemon.ok(m::SessionCreate::NAME, json!({"name": "s"}));
+    let ran = daemon.ok(m::ExecRun::NAME, json!({"session_id": "s", "command": "x=5; echo $HOSTNAME; pwd"}));
     assert_eq!(ran["exit_code"], 0, "{ran}");
     let killed = containers.podman().args(["kill", &world.name]).output().unwrap();
     assert!(killed.status.success(), "{killed:?}");
     trl_testkit::wait_until("the session is lost", trl_testkit::GUARD, || {
-        daemon.ok("session.info", json!({"session_id": "s"}))["state"] == "lost"
+        daemon.ok(m::SessionInfo::NAME, json!({"session_id": "s"}))["state"] == "lost"
     });
-    let message = daemon.fails("session.create", json!({}), "RUNTIME_UNAVAILABLE");
+    let message = daemon.fails(m::SessionCreate::NAME, json!({}), "RUNTIME_UNAVAILABLE");
     assert!(message.contains("podman start"), "{message}");
     daemon.end();
 }
@@ -301,7 +302,7 @@ fn an_image_that_is_not_here_is_named_and_not_pulled() {
     }
     let (home, missing) = (Home::new(), Missing(&world));
     let daemon = Daemon::start(&home, &missing);
-    let message = daemon.fails("session.create", json!({}), "RUNTIME_UNAVAILABLE");
+    let message = daemon.fails(m::SessionCreate::NAME, json!({}), "RUNTIME_UNAVAILABLE");
     assert!(message.contains("podman pull localhost/no-such-image:1"), "{message}");
     missing.assert_no_leftovers();
     daemon.end();

@@ -4,6 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{Builder, Connection, Daemon, GUARD, Proxy, process, wait_until};
@@ -60,19 +61,20 @@ fn pair() -> Pair {
 
 #[track_caller]
 fn create(connection: &mut Connection, name: &str) -> String {
-    let created = connection.ok("session.create", json!({"name": name, "shell": "bash", "runtime": "far"}));
+    let created =
+        connection.ok(m::SessionCreate::NAME, json!({"name": name, "shell": "bash", "runtime": "far"}));
     assert_eq!((&created["name"], &created["runtime"]), (&json!(name), &json!("far")), "{created}");
     created["session_id"].as_str().unwrap().to_owned()
 }
 
 #[track_caller]
 fn prints(connection: &mut Connection, session: &str, command: &str, expected: &str) {
-    let ran = connection.ok("exec.run", json!({"session_id": session, "command": command}));
+    let ran = connection.ok(m::ExecRun::NAME, json!({"session_id": session, "command": command}));
     assert_eq!((&ran["stdout"], &ran["exit_code"]), (&json!(expected), &json!(0)), "{command}: {ran}");
 }
 
 fn far_runtime(connection: &mut Connection, name: &str) -> Value {
-    let found = connection.ok("system.runtimes", json!({}));
+    let found = connection.ok(m::SystemRuntimes::NAME, json!({}));
     let all = found["runtimes"].as_array().cloned().unwrap_or_default();
     all.into_iter().find(|it| it["name"] == name).unwrap_or_default()
 }
@@ -82,51 +84,53 @@ fn every_request_is_done_by_the_other_daemon() {
     let Pair { far, proxy: _proxy, near } = pair();
     let mut here = near.connect();
     let mut changes = near.connect();
-    let subscribed = changes.begin("events.subscribe", json!({"topics": ["session", "exec"]}));
+    let subscribed = changes.begin(m::EventsSubscribe::NAME, json!({"topics": ["session", "exec"]}));
     assert_eq!(changes.event(subscribed).name, "subscribed");
     let id = create(&mut here, "s");
-    here.ok("session.create", json!({"name": "mine"}));
-    here.fails("session.create", json!({"name": "s"}), "NAME_TAKEN");
-    here.fails("session.create", json!({"name": "mine", "runtime": "far"}), "NAME_TAKEN");
+    here.ok(m::SessionCreate::NAME, json!({"name": "mine"}));
+    here.fails(m::SessionCreate::NAME, json!({"name": "s"}), "NAME_TAKEN");
+    here.fails(m::SessionCreate::NAME, json!({"name": "mine", "runtime": "far"}), "NAME_TAKEN");
 
     // One list; the name is ours, and the other daemon has the session under a name of its own.
-    let listed = here.ok("session.list", json!({}))["sessions"].clone();
+    let listed = here.ok(m::SessionList::NAME, json!({}))["sessions"].clone();
     let rows: Vec<_> =
         listed.as_array().unwrap().iter().map(|it| (it["name"].clone(), it["runtime"].clone())).collect();
     assert_eq!(rows, [(json!("s"), json!("far")), (json!("mine"), json!("local"))]);
-    let there = far.connect().ok("session.info", json!({"session_id": id}));
+    let there = far.connect().ok(m::SessionInfo::NAME, json!({"session_id": id}));
     assert!(there["name"].as_str().is_some_and(|name| name.starts_with("s.")), "{there}");
 
     prints(&mut here, "s", "cd /; x='a  b'; greet() { echo \"hello $1\"; }", "");
     prints(&mut here, &id, "pwd; echo \"$x\"; greet you", "/\na  b\nhello you\n");
-    let info = here.ok("session.info", json!({"session_id": "s"}));
+    let info = here.ok(m::SessionInfo::NAME, json!({"session_id": "s"}));
     let facts = (&info["name"], &info["working_dir"], &info["command_count"], &info["runtime"]);
     assert_eq!(facts, (&json!("s"), &json!("/"), &json!(2), &json!("far")), "{info}");
-    let failed = here.begin("exec.stream", json!({"session_id": "s", "command": "printf 'ä\\377'; exit_with() { return 3; }; exit_with", "check": true}));
+    let failed = here.begin(m::ExecStream::NAME, json!({"session_id": "s", "command": "printf 'ä\\377'; exit_with() { return 3; }; exit_with", "check": true}));
     let failed = here.finish(failed);
     assert_eq!(failed.failed("COMMAND_FAILED")["details"]["exit_code"], 3);
     assert_eq!(String::from_utf8_lossy(&failed.output("stdout")), "ä\u{fffd}");
 
     let command = "echo one; read line; echo got $line";
-    let exec = here.ok("exec.start", json!({"session_id": "s", "command": command}))["exec_id"].clone();
-    let attached = here.begin("exec.attach", json!({"exec_id": exec}));
+    let exec = here.ok(m::ExecStart::NAME, json!({"session_id": "s", "command": command}))["exec_id"].clone();
+    let attached = here.begin(m::ExecAttach::NAME, json!({"exec_id": exec}));
     here.events_until(attached, "stdout", "one");
-    let matched =
-        here.ok("exec.wait", json!({"exec_id": exec, "until": {"log": {"pattern": "one"}}, "timeout_s": 20}));
+    let matched = here.ok(
+        m::ExecWait::NAME,
+        json!({"exec_id": exec, "until": {"log": {"pattern": "one"}}, "timeout_s": 20}),
+    );
     assert_eq!(matched["state"], "running", "{matched}");
-    here.ok("exec.write", json!({"exec_id": exec, "data": "this\n"}));
+    here.ok(m::ExecWrite::NAME, json!({"exec_id": exec, "data": "this\n"}));
     assert_eq!(here.finish(attached).data()["exit_code"], 0);
-    let output = here.ok("exec.output", json!({"exec_id": exec, "stream": "stdout", "offset": 4}));
+    let output = here.ok(m::ExecOutput::NAME, json!({"exec_id": exec, "stream": "stdout", "offset": 4}));
     assert_eq!(output["text"], "got this\n");
-    assert_eq!(here.ok("exec.info", json!({"exec_id": exec}))["exit_code"], 0);
-    assert_eq!(here.ok("exec.list", json!({"session_id": "s"}))["execs"].as_array().unwrap().len(), 4);
+    assert_eq!(here.ok(m::ExecInfo::NAME, json!({"exec_id": exec}))["exit_code"], 0);
+    assert_eq!(here.ok(m::ExecList::NAME, json!({"session_id": "s"}))["execs"].as_array().unwrap().len(), 4);
     assert!(here.ok("exec.list", json!({}))["execs"].to_string().contains(exec.as_str().unwrap()));
 
-    let slow = here.begin("exec.run", json!({"session_id": "s", "command": "sleep 1000"}));
+    let slow = here.begin(m::ExecRun::NAME, json!({"session_id": "s", "command": "sleep 1000"}));
     wait_until("it runs", GUARD, || {
-        near.connect().ok("session.info", json!({"session_id": "s"}))["state"] == "running"
+        near.connect().ok(m::SessionInfo::NAME, json!({"session_id": "s"}))["state"] == "running"
     });
-    assert_eq!(near.connect().ok("exec.cancel", json!({"session_id": "s"}))["cancelled"], true);
+    assert_eq!(near.connect().ok(m::ExecCancel::NAME, json!({"session_id": "s"}))["cancelled"], true);
     assert_eq!(here.finish(slow).data()["cancelled"], true);
 
     // Its changes are told here, under its name here.
@@ -137,13 +141,13 @@ fn every_request_is_done_by_the_other_daemon() {
     }
     assert!(seen.contains(&(json!("created"), json!("s"), Value::Null)), "{seen:?}");
 
-    here.ok("session.rename", json!({"session_id": "s", "name": "renamed"}));
-    here.fails("session.info", json!({"session_id": "s"}), "SESSION_NOT_FOUND");
-    here.ok("session.restart", json!({"session_id": "renamed"}));
+    here.ok(m::SessionRename::NAME, json!({"session_id": "s", "name": "renamed"}));
+    here.fails(m::SessionInfo::NAME, json!({"session_id": "s"}), "SESSION_NOT_FOUND");
+    here.ok(m::SessionRestart::NAME, json!({"session_id": "renamed"}));
     prints(&mut here, "renamed", "greet again", "hello again\n");
-    here.ok("session.destroy", json!({"session_id": "renamed"}));
-    here.fails("exec.run", json!({"session_id": id, "command": "true"}), "SESSION_TERMINATED");
-    far.connect().fails("session.info", json!({"session_id": id}), "SESSION_TERMINATED");
+    here.ok(m::SessionDestroy::NAME, json!({"session_id": "renamed"}));
+    here.fails(m::ExecRun::NAME, json!({"session_id": id, "command": "true"}), "SESSION_TERMINATED");
+    far.connect().fails(m::SessionInfo::NAME, json!({"session_id": id}), "SESSION_TERMINATED");
 }
 
 #[test]
@@ -154,29 +158,29 @@ fn files_terminals_and_people_are_those_of_the_other_daemon() {
     let file = |path: &str| json!({"session_id": "s", "path": path});
     let mut content = file("new/a.txt");
     (content["content"], content["make_parents"]) = (json!("one two"), json!(true));
-    here.ok("file.write", content);
+    here.ok(m::FileWrite::NAME, content);
     assert_eq!(std::fs::read_to_string(far.work().join("new/a.txt")).unwrap(), "one two");
-    here.ok("file.edit", json!({"session_id": "s", "path": "new/a.txt", "old": "two", "new": "three"}));
-    assert_eq!(here.ok("file.read", file("new/a.txt"))["text"], "one three");
-    assert_eq!(here.ok("file.stat", file("new/a.txt"))["bytes"], 9);
-    here.ok("file.make_dir", file("dir"));
-    here.ok("file.move", json!({"session_id": "s", "from": "new/a.txt", "to": "dir/b"}));
-    assert_eq!(here.ok("file.list", file("dir"))["entries"].as_array().unwrap().len(), 1);
-    here.ok("file.remove", json!({"session_id": "s", "path": "dir", "recursive": true}));
-    here.fails("file.read", file("dir/b"), "FILE_NOT_FOUND");
+    here.ok(m::FileEdit::NAME, json!({"session_id": "s", "path": "new/a.txt", "old": "two", "new": "three"}));
+    assert_eq!(here.ok(m::FileRead::NAME, file("new/a.txt"))["text"], "one three");
+    assert_eq!(here.ok(m::FileStat::NAME, file("new/a.txt"))["bytes"], 9);
+    here.ok(m::FileMakeDir::NAME, file("dir"));
+    here.ok(m::FileMove::NAME, json!({"session_id": "s", "from": "new/a.txt", "to": "dir/b"}));
+    assert_eq!(here.ok(m::FileList::NAME, file("dir"))["entries"].as_array().unwrap().len(), 1);
+    here.ok(m::FileRemove::NAME, json!({"session_id": "s", "path": "dir", "recursive": true}));
+    here.fails(m::FileRead::NAME, file("dir/b"), "FILE_NOT_FOUND");
 
-    let seen = here.begin("session.attach", json!({"session_id": "s", "rows": 24, "cols": 80}));
+    let seen = here.begin(m::SessionAttach::NAME, json!({"session_id": "s", "rows": 24, "cols": 80}));
     let mut keys = near.connect();
-    keys.ok("session.resize", json!({"session_id": "s", "rows": 30, "cols": 90}));
-    keys.ok("session.input", json!({"session_id": "s", "data": "echo $((6*7))\r"}));
+    keys.ok(m::SessionResize::NAME, json!({"session_id": "s", "rows": 30, "cols": 90}));
+    keys.ok(m::SessionInput::NAME, json!({"session_id": "s", "data": "echo $((6*7))\r"}));
     here.events_until(seen, "stdout", "42");
     let params = json!({"session_id": "s", "command": "printf 'a line'; sleep 1000", "tty": true});
-    let on_screen = keys.begin("exec.stream", params);
+    let on_screen = keys.begin(m::ExecStream::NAME, params);
     keys.events_until(on_screen, "stdout", "a line");
     let mut other = near.connect();
-    let screen = other.ok("exec.screen", json!({"session_id": "s"}));
+    let screen = other.ok(m::ExecScreen::NAME, json!({"session_id": "s"}));
     assert!(screen["lines"].to_string().contains("a line"), "{screen}");
-    other.ok("exec.cancel", json!({"session_id": "s"}));
+    other.ok(m::ExecCancel::NAME, json!({"session_id": "s"}));
     assert_eq!(keys.finish(on_screen).data()["cancelled"], true);
 
     let local = near.work().join("up");
@@ -199,7 +203,7 @@ fn cut_connections_lose_and_repeat_nothing() {
     create(&mut here, "s");
     let numbers = "for i in $(seq 20000); do echo $i; [ $((i % 5000)) = 0 ] && sleep 0.1; done";
     let expected: String = (1..=20_000).map(|number| format!("{number}\n")).collect();
-    let stream = here.begin("exec.stream", json!({"session_id": "s", "command": numbers}));
+    let stream = here.begin(m::ExecStream::NAME, json!({"session_id": "s", "command": numbers}));
     let mut heard = Vec::new();
     for part in ["5000\n", "10000\n", "15000\n"] {
         let events = here.events_until(stream, "stdout", part);
@@ -214,12 +218,12 @@ fn cut_connections_lose_and_repeat_nothing() {
     assert!(answer.output("stdout") == expected.as_bytes(), "every byte, once");
 
     // A command whose answer cannot get through is not run again.
-    let run = here.begin("exec.run", json!({"session_id": "s", "command": "echo ran >> ran; read -t 1 x < /dev/tty; sleep 0.5; echo done"}));
+    let run = here.begin(m::ExecRun::NAME, json!({"session_id": "s", "command": "echo ran >> ran; read -t 1 x < /dev/tty; sleep 0.5; echo done"}));
     wait_until("it runs", GUARD, || {
-        near.connect().ok("session.info", json!({"session_id": "s"}))["state"] == "running"
+        near.connect().ok(m::SessionInfo::NAME, json!({"session_id": "s"}))["state"] == "running"
     });
     proxy.cut();
-    let listed = near.connect().ok("session.list", json!({}));
+    let listed = near.connect().ok(m::SessionList::NAME, json!({}));
     assert_eq!(listed["sessions"][0]["name"], "s", "{listed}");
     proxy.heal();
     assert_eq!(here.finish(run).ran().stdout, "done\n");
@@ -233,7 +237,7 @@ fn a_killed_daemon_on_either_side_loses_nothing() {
     create(&mut here, "s");
     prints(&mut here, "s", "x=kept", "");
     let command = "echo begun; while [ ! -e go ]; do sleep 0.05; done; echo end $x";
-    let stream = here.begin("exec.stream", json!({"session_id": "s", "command": command}));
+    let stream = here.begin(m::ExecStream::NAME, json!({"session_id": "s", "command": command}));
     let events = here.events_until(stream, "stdout", "begun");
     let exec_id = events[0].data["exec_id"].clone();
     far.restart();
@@ -241,12 +245,12 @@ fn a_killed_daemon_on_either_side_loses_nothing() {
     near.restart();
     let mut here = near.connect();
     // The daemon here knows the session at once, by its name.
-    let listed = here.ok("session.list", json!({}));
+    let listed = here.ok(m::SessionList::NAME, json!({}));
     let row = &listed["sessions"][0];
     assert_eq!((&row["name"], &row["runtime"]), (&json!("s"), &json!("far")), "{listed}");
-    let attached = here.begin("exec.attach", json!({"exec_id": exec_id, "stdout_offset": 6}));
+    let attached = here.begin(m::ExecAttach::NAME, json!({"exec_id": exec_id, "stdout_offset": 6}));
     wait_until("it is reached again", GUARD, || {
-        near.connect().ok("session.list", json!({}))["sessions"][0]["unresponsive"] != true
+        near.connect().ok(m::SessionList::NAME, json!({}))["sessions"][0]["unresponsive"] != true
     });
     far.restart();
     std::fs::write(far.work().join("go"), "").unwrap();
@@ -255,13 +259,15 @@ fn a_killed_daemon_on_either_side_loses_nothing() {
     prints(&mut here, "s", "echo $x", "kept\n");
 
     // A lost host over there is a lost session here, with its output, and can be restarted.
-    let host = here.ok("session.info", json!({"session_id": "s"}))["host_pid"].as_i64().unwrap() as i32;
+    let host = here.ok(m::SessionInfo::NAME, json!({"session_id": "s"}))["host_pid"].as_i64().unwrap() as i32;
     process::signal(host, process::Signal::KILL);
-    wait_until("it is lost", GUARD, || here.ok("session.list", json!({}))["sessions"][0]["state"] == "lost");
-    here.fails("exec.run", json!({"session_id": "s", "command": "true"}), "SESSION_TERMINATED");
-    let output = here.ok("exec.output", json!({"exec_id": exec_id, "stream": "stdout"}));
+    wait_until("it is lost", GUARD, || {
+        here.ok(m::SessionList::NAME, json!({}))["sessions"][0]["state"] == "lost"
+    });
+    here.fails(m::ExecRun::NAME, json!({"session_id": "s", "command": "true"}), "SESSION_TERMINATED");
+    let output = here.ok(m::ExecOutput::NAME, json!({"exec_id": exec_id, "stream": "stdout"}));
     assert_eq!(output["text"], "begun\nend kept\n");
-    here.ok("session.restart", json!({"session_id": "s"}));
+    here.ok(m::SessionRestart::NAME, json!({"session_id": "s"}));
     prints(&mut here, "s", "echo $x", "kept\n");
 }
 
@@ -276,7 +282,7 @@ fn a_daemon_out_of_reach_is_told_with_the_reason() {
         (&ready["kind"], &ready["state"], &ready["labels"], &ready["sessions"], &ready["max_sessions"]);
     assert_eq!(facts, (&json!("trl"), &json!("ready"), &json!(["big"]), &json!(1), &json!(8)), "{ready}");
     assert!(ready["rtt_ms"].as_f64().is_some() && ready["isolation"].to_string().contains("none"), "{ready}");
-    let chosen = here.ok("session.create", json!({"runtime": "label:big"}));
+    let chosen = here.ok(m::SessionCreate::NAME, json!({"runtime": "label:big"}));
     assert_eq!(chosen["runtime"], "far");
     assert!(chosen["runtime_reason"].as_str().is_some_and(|why| why.contains("big")), "{chosen}");
 
@@ -288,21 +294,21 @@ fn a_daemon_out_of_reach_is_told_with_the_reason() {
     });
     assert!(seen["reason"].as_str().is_some_and(|reason| reason.contains("127.0.0.1")), "{seen}");
     assert_ne!(seen["since"], ready["since"]);
-    assert_eq!(here.ok("session.info", json!({"session_id": "s"}))["unresponsive"], true);
+    assert_eq!(here.ok(m::SessionInfo::NAME, json!({"session_id": "s"}))["unresponsive"], true);
     let message =
-        here.fails("exec.run", json!({"session_id": "s", "command": "true"}), "RUNTIME_UNAVAILABLE");
+        here.fails(m::ExecRun::NAME, json!({"session_id": "s", "command": "true"}), "RUNTIME_UNAVAILABLE");
     assert!(message.contains("\"far\"") && message.contains("trl serve --http"), "{message}");
-    here.fails("session.create", json!({"runtime": "far"}), "RUNTIME_UNAVAILABLE");
+    here.fails(m::SessionCreate::NAME, json!({"runtime": "far"}), "RUNTIME_UNAVAILABLE");
     let given_up = json!({"session_id": chosen["session_id"], "force": true});
-    let message = here.fails("session.destroy", given_up.clone(), "RUNTIME_UNAVAILABLE");
+    let message = here.fails(m::SessionDestroy::NAME, given_up.clone(), "RUNTIME_UNAVAILABLE");
     assert!(message.contains("no longer listed"), "{message}");
-    here.fails("session.destroy", given_up, "SESSION_TERMINATED");
-    here.fails("session.destroy", json!({"session_id": "s"}), "RUNTIME_UNAVAILABLE");
+    here.fails(m::SessionDestroy::NAME, given_up, "SESSION_TERMINATED");
+    here.fails(m::SessionDestroy::NAME, json!({"session_id": "s"}), "RUNTIME_UNAVAILABLE");
 
     proxy.heal();
     wait_until("it is back", GUARD, || far_runtime(&mut here, "far")["state"] == "ready");
     prints(&mut here, "s", "echo back", "back\n");
-    assert_eq!(far.connect().ok("session.list", json!({}))["sessions"].as_array().unwrap().len(), 2);
+    assert_eq!(far.connect().ok(m::SessionList::NAME, json!({}))["sessions"].as_array().unwrap().len(), 2);
 }
 
 #[test]
@@ -312,23 +318,23 @@ fn sessions_there_end_with_their_client_and_with_this_daemon() {
     let mut client = near.connect();
     create(&mut here, "stays");
     let bound = create(&mut client, "bound");
-    client.ok("session.bind", json!({"session_id": "bound"}));
+    client.ok(m::SessionBind::NAME, json!({"session_id": "bound"}));
     drop(client);
     let mut there = far.connect();
     wait_until("the bound one is over", GUARD, || {
-        there.call("session.info", json!({"session_id": bound})).is_err()
+        there.call(m::SessionInfo::NAME, json!({"session_id": bound})).is_err()
     });
     // One that ends over there ends here.
     let gone = create(&mut here, "gone");
-    there.ok("session.destroy", json!({"session_id": gone}));
+    there.ok(m::SessionDestroy::NAME, json!({"session_id": gone}));
     wait_until("it is over here too", GUARD, || {
-        here.ok("session.list", json!({}))["sessions"].as_array().unwrap().len() == 1
+        here.ok(m::SessionList::NAME, json!({}))["sessions"].as_array().unwrap().len() == 1
     });
-    here.fails("exec.run", json!({"session_id": gone, "command": "true"}), "SESSION_TERMINATED");
+    here.fails(m::ExecRun::NAME, json!({"session_id": gone, "command": "true"}), "SESSION_TERMINATED");
     let remembered = state_dir(&near).join("remote");
     assert!(remembered.exists());
     assert!(near.terminate().success());
-    assert_eq!(there.ok("session.list", json!({}))["sessions"], json!([]));
+    assert_eq!(there.ok(m::SessionList::NAME, json!({}))["sessions"], json!([]));
     assert!(!remembered.exists());
 }
 
@@ -385,14 +391,14 @@ fn certificates_and_tokens_are_verified() {
 
     // Granted by another agent: usable at once.
     granted("bobs", &url, Some(&ours), Value::Null);
-    let created = here.ok("session.create", json!({"runtime": "bobs", "name": "g"}));
+    let created = here.ok(m::SessionCreate::NAME, json!({"runtime": "bobs", "name": "g"}));
     assert_eq!(created["runtime"], "bobs");
     prints(&mut here, "g", "echo granted", "granted\n");
     assert_eq!(far_runtime(&mut here, "bobs")["granted_by"], "bob@far");
-    here.fails("session.create", json!({"runtime": "bosb"}), "RUNTIME_NOT_FOUND");
+    here.fails(m::SessionCreate::NAME, json!({"runtime": "bosb"}), "RUNTIME_NOT_FOUND");
 
     let mut refused = |runtime: &str, said: &str| {
-        let message = here.fails("session.create", json!({"runtime": runtime}), "RUNTIME_UNAVAILABLE");
+        let message = here.fails(m::SessionCreate::NAME, json!({"runtime": runtime}), "RUNTIME_UNAVAILABLE");
         assert!(message.contains(said) && !message.contains(TOKEN), "{runtime}: {message}");
     };
     granted("over", &url, Some(&ours), json!("2001-01-01T00:00:00Z"));
@@ -409,9 +415,9 @@ fn certificates_and_tokens_are_verified() {
     // As a request writes it: the token's file is named after the address.
     let written = format!("trl:https://{address}");
     refused(&written, &format!("tokens/{address}"));
-    here.fails("session.create", json!({"runtime": "trl:http://build1.example:7"}), "INVALID_PARAMS");
-    here.fails("session.create", json!({"runtime": "trl:"}), "INVALID_PARAMS");
-    assert_eq!(far.connect().ok("session.list", json!({}))["sessions"].as_array().unwrap().len(), 2);
+    here.fails(m::SessionCreate::NAME, json!({"runtime": "trl:http://build1.example:7"}), "INVALID_PARAMS");
+    here.fails(m::SessionCreate::NAME, json!({"runtime": "trl:"}), "INVALID_PARAMS");
+    assert_eq!(far.connect().ok(m::SessionList::NAME, json!({}))["sessions"].as_array().unwrap().len(), 2);
 }
 
 #[test]

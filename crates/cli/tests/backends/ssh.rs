@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -229,7 +230,7 @@ fn a_hundred_commands_come_out_right_while_connections_are_cut() {
     let Some(far) = Far::with(Sharing::None) else { return };
     let home = Home::new();
     let daemon = Daemon::start(&home, &far);
-    daemon.ok("session.create", json!({"name": "s"}));
+    daemon.ok(m::SessionCreate::NAME, json!({"name": "s"}));
     let (done, finished) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         let cutter = scope.spawn(|| {
@@ -250,7 +251,7 @@ fn a_hundred_commands_come_out_right_while_connections_are_cut() {
         for number in 0..100_u64 {
             let lines = number * 37 % 900;
             let command = format!("seq {lines}; (exit {})", number % 120);
-            let ran = daemon.ok("exec.run", json!({"session_id": "s", "command": command}));
+            let ran = daemon.ok(m::ExecRun::NAME, json!({"session_id": "s", "command": command}));
             let expected: String = (1..=lines).map(|line| format!("{line}\n")).collect();
             let found = (&ran["stdout"], &ran["exit_code"]);
             assert_eq!(found, (&json!(expected), &json!(number % 120)), "{number}");
@@ -269,19 +270,19 @@ fn sessions_out_of_reach_are_known_and_hold_nobody_up() {
     let Some(mut far) = Far::new() else { return };
     let home = Home::new();
     let daemon = Daemon::start(&home, &far);
-    daemon.ok("session.create", json!({"name": "s"}));
-    daemon.ok("exec.run", json!({"session_id": "s", "command": "x=kept"}));
+    daemon.ok(m::SessionCreate::NAME, json!({"name": "s"}));
+    daemon.ok(m::ExecRun::NAME, json!({"session_id": "s", "command": "x=kept"}));
     daemon.kill();
     far.stop();
     let daemon = Daemon::start(&home, &far);
-    let listed = daemon.ok("session.list", json!({}));
+    let listed = daemon.ok(m::SessionList::NAME, json!({}));
     let session = &listed["sessions"][0];
     assert_eq!((&session["name"], &session["unresponsive"]), (&json!("s"), &json!(true)), "{listed}");
-    let info = daemon.ok("session.info", json!({"session_id": "s"}));
+    let info = daemon.ok(m::SessionInfo::NAME, json!({"session_id": "s"}));
     assert_eq!(info["unresponsive"], true, "{info}");
-    daemon.fails("session.info", json!({"session_id": "nobody"}), "SESSION_NOT_FOUND");
-    daemon.fails("session.create", json!({"name": "s"}), "NAME_TAKEN");
-    let waiting = daemon.begin("exec.run", json!({"session_id": "s", "command": "echo $x"}));
+    daemon.fails(m::SessionInfo::NAME, json!({"session_id": "nobody"}), "SESSION_NOT_FOUND");
+    daemon.fails(m::SessionCreate::NAME, json!({"name": "s"}), "NAME_TAKEN");
+    let waiting = daemon.begin(m::ExecRun::NAME, json!({"session_id": "s", "command": "echo $x"}));
     far.start();
     let ran = waiting.answer().unwrap();
     assert_eq!(ran["stdout"], "kept\n", "{ran}");
@@ -298,11 +299,11 @@ fn isolation_is_enforced_over_there() {
     let (work, secret) = (over_there.join("work"), over_there.join("secret"));
     std::fs::create_dir(&work).unwrap();
     std::fs::write(&secret, "secret").unwrap();
-    daemon.ok("session.create", json!({"name": "s", "isolation": "workspace", "working_dir": work}));
-    let info = daemon.ok("session.info", json!({"session_id": "s"}));
+    daemon.ok(m::SessionCreate::NAME, json!({"name": "s", "isolation": "workspace", "working_dir": work}));
+    let info = daemon.ok(m::SessionInfo::NAME, json!({"session_id": "s"}));
     assert_eq!(info["isolation"]["requested"]["profile"], "workspace", "{info}");
     let command = format!("echo in >f; cat f; cat {}", secret.display());
-    let ran = daemon.ok("exec.run", json!({"session_id": "s", "command": command}));
+    let ran = daemon.ok(m::ExecRun::NAME, json!({"session_id": "s", "command": command}));
     assert_eq!((&ran["stdout"], &ran["exit_code"]), (&json!("in\n"), &json!(1)), "{ran}");
     assert_eq!(std::fs::read_to_string(work.join("f")).unwrap(), "in\n");
     daemon.end();
@@ -316,7 +317,7 @@ fn a_machine_of_another_architecture_is_refused_with_both_named() {
     write(&far.dir.path().join("far-bin/uname"), uname, 0o755);
     let home = Home::new();
     let daemon = Daemon::start(&home, &far);
-    let message = daemon.fails("session.create", json!({}), "RUNTIME_UNAVAILABLE");
+    let message = daemon.fails(m::SessionCreate::NAME, json!({}), "RUNTIME_UNAVAILABLE");
     assert!(message.contains("mips64") && message.contains(std::env::consts::ARCH), "{message}");
     daemon.end();
     far.assert_no_leftovers();
@@ -331,13 +332,13 @@ fn a_host_program_that_does_not_arrive_whole_is_told_and_leaves_nothing() {
     let full = "#!/bin/sh\nhead -c 1000; echo 'cat: write error: No space left on device' >&2; exit 1\n";
     for (program, said) in [(full, "free some"), ("#!/bin/sh\nhead -c 1000\n", "whole")] {
         write(&cat, program, 0o755);
-        let message = daemon.fails("session.create", json!({}), "RUNTIME_UNAVAILABLE");
+        let message = daemon.fails(m::SessionCreate::NAME, json!({}), "RUNTIME_UNAVAILABLE");
         assert!(message.contains(said), "{message}");
         let cache = far.dir.path().join("home/cache/trl");
         assert_eq!(std::fs::read_dir(cache).unwrap().count(), 0, "a part of the program is left");
     }
     std::fs::remove_file(&cat).unwrap();
-    daemon.ok("session.create", json!({"name": "s"}));
+    daemon.ok(m::SessionCreate::NAME, json!({"name": "s"}));
     daemon.end();
     far.assert_no_leftovers();
 }
@@ -350,16 +351,16 @@ fn what_ssh_refuses_is_told_with_a_remedy() {
     let right = std::fs::read_to_string(&known).unwrap();
     let daemon = Daemon::start(&home, &far);
     write(&known, "", 0o600);
-    let message = daemon.fails("session.create", json!({}), "RUNTIME_UNAVAILABLE");
+    let message = daemon.fails(m::SessionCreate::NAME, json!({}), "RUNTIME_UNAVAILABLE");
     assert!(message.contains("not known") && message.contains("connect once"), "{message}");
     let user_key = std::fs::read_to_string(far.dir.path().join("user_key.pub")).unwrap();
     write(&known, &format!("[127.0.0.1]:{} {user_key}", far.port), 0o600);
-    let message = daemon.fails("session.create", json!({}), "RUNTIME_UNAVAILABLE");
+    let message = daemon.fails(m::SessionCreate::NAME, json!({}), "RUNTIME_UNAVAILABLE");
     assert!(message.contains("ssh-keygen -R"), "{message}");
     write(&known, &right, 0o600);
     write(&far.dir.path().join("authorized_keys"), "", 0o600);
-    let message = daemon.fails("session.create", json!({}), "RUNTIME_UNAVAILABLE");
+    let message = daemon.fails(m::SessionCreate::NAME, json!({}), "RUNTIME_UNAVAILABLE");
     assert!(message.contains("Permission denied") && message.contains("keys"), "{message}");
-    assert_eq!(daemon.ok("session.list", json!({}))["sessions"], json!([]));
+    assert_eq!(daemon.ok(m::SessionList::NAME, json!({}))["sessions"], json!([]));
     daemon.end();
 }

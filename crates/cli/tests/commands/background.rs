@@ -1,6 +1,7 @@
 //! What runs beside the shell, and what becomes of whole trees of processes.
 
 use std::time::Duration;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::json;
 use trl_testkit::{GUARD, Session, Shell, daemon, in_each_shell, process, wait_until};
@@ -83,7 +84,7 @@ fn a_started_command_runs_beside_the_shell(shell: Shell) {
     session.put_state();
     let params = session
         .params(json!({"command": "pwd; echo $EXPORTED; cd /; plain=changed; umask 0; read x; echo $x"}));
-    let started = session.connection.ok("exec.start", params);
+    let started = session.connection.ok(m::ExecStart::NAME, params);
     assert_eq!(
         (&started["session_id"], &started["state"]),
         (&json!(session.id), &json!("running")),
@@ -92,7 +93,7 @@ fn a_started_command_runs_beside_the_shell(shell: Shell) {
     let exec_id = started["exec_id"].as_str().unwrap_or_default().to_owned();
     session.keeps_state();
     assert_eq!(session.info()["state"], "idle", "a background command keeps nobody waiting");
-    session.connection.ok("exec.write", json!({"exec_id": exec_id, "data": "fed\n", "eof": true}));
+    session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": "fed\n", "eof": true}));
     let answer = session.attach(&exec_id);
     let expected = format!("{}\nout\nfed\n", daemon.work().join("kept").display());
     assert_eq!(String::from_utf8_lossy(&answer.output("stdout")), expected);
@@ -109,7 +110,7 @@ fn a_background_run_answers_when_it_is_over(shell: Shell) {
         .run_with(json!({"command": "echo beside; (exit 4)", "background": true}))
         .exits(4)
         .prints("beside\n", "");
-    session.connection.ok("exec.write", json!({"exec_id": exec_id, "eof": true}));
+    session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "eof": true}));
     session.connection.finish(held).data();
 }
 
@@ -136,7 +137,7 @@ fn a_failed_start_is_finished_not_running(shell: Shell) {
     let exec_id = session.start(json!({"command": "/dev/null"}));
     assert_eq!(session.attach(&exec_id).data()["exit_code"], 126);
     let params = session.params(json!({"command": "true", "working_dir": "/no/such/place"}));
-    session.connection.fails("exec.start", params, "INVALID_PARAMS");
+    session.connection.fails(m::ExecStart::NAME, params, "INVALID_PARAMS");
     let exec_id = session.start(json!({"command": "exec sh -c 'kill -9 $$'"}));
     let data = session.attach(&exec_id).data();
     assert_eq!((&data["exit_code"], &data["signal"]), (&json!(137), &json!("SIGKILL")), "{data}");
@@ -163,7 +164,7 @@ fn a_tree_of_processes_is_ended_whole(shell: Shell) {
     let (request, exec_id) = session.stream_until(json!({"command": deep, "timeout_s": 0}), "up\n");
     wait_until("the tree is complete", GUARD, || process::descendants(pid).len() >= 4);
     let tree = process::descendants(pid);
-    session.connection.ok("exec.cancel", json!({"exec_id": exec_id}));
+    session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id}));
     session.connection.finish(request).data();
     for pid in tree {
         process::assert_ends("a process of a cancelled tree", pid);
@@ -181,9 +182,9 @@ fn trees_beside_the_shell_are_ended_whole_and_all_at_once(shell: Shell) {
     let mut trees = Vec::new();
     for _ in 0..3 {
         let started = session.params(json!({"command": DEEP, "timeout_s": 0}));
-        let started = session.connection.ok("exec.start", started);
+        let started = session.connection.ok(m::ExecStart::NAME, started);
         let exec_id = started["exec_id"].as_str().unwrap_or_default().to_owned();
-        session.connection.ok("exec.wait", json!({"exec_id": exec_id, "until": up}));
+        session.connection.ok(m::ExecWait::NAME, json!({"exec_id": exec_id, "until": up}));
         let root = started["pid"].as_i64().unwrap_or_default() as i32;
         wait_until("the tree is complete", GUARD, || process::descendants(root).len() >= 3);
         let mut tree = process::descendants(root);
@@ -192,13 +193,13 @@ fn trees_beside_the_shell_are_ended_whole_and_all_at_once(shell: Shell) {
     }
     let waiting: Vec<u64> = trees
         .iter()
-        .map(|(exec_id, _)| session.connection.begin("exec.cancel", json!({"exec_id": exec_id})))
+        .map(|(exec_id, _)| session.connection.begin(m::ExecCancel::NAME, json!({"exec_id": exec_id})))
         .collect();
     for request in waiting {
         session.connection.finish(request).data();
     }
     for (exec_id, tree) in trees {
-        let waited = session.connection.ok("exec.wait", json!({"exec_id": exec_id}));
+        let waited = session.connection.ok(m::ExecWait::NAME, json!({"exec_id": exec_id}));
         assert_eq!((&waited["state"], &waited["cancelled"]), (&json!("finished"), &json!(true)), "{waited}");
         for pid in tree {
             process::assert_ends("a process of a cancelled tree", pid);
@@ -212,12 +213,14 @@ fn what_runs_beside_the_shell_outlives_the_daemon(shell: Shell) {
     let mut session = daemon.session(shell);
     let exec_id = session
         .start(json!({"command": "echo before; read x; echo $x; exit 6", "stdin": "", "timeout_s": 0}));
-    session.connection.ok("exec.wait", json!({"exec_id": exec_id, "until": {"log": {"pattern": "before"}}}));
+    session
+        .connection
+        .ok(m::ExecWait::NAME, json!({"exec_id": exec_id, "until": {"log": {"pattern": "before"}}}));
     daemon.restart();
     let mut connection = daemon.connect();
-    assert_eq!(connection.ok("exec.info", json!({"exec_id": exec_id}))["state"], "running");
-    connection.ok("exec.write", json!({"exec_id": exec_id, "data": "after\n"}));
-    let waited = connection.ok("exec.wait", json!({"exec_id": exec_id}));
+    assert_eq!(connection.ok(m::ExecInfo::NAME, json!({"exec_id": exec_id}))["state"], "running");
+    connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": "after\n"}));
+    let waited = connection.ok(m::ExecWait::NAME, json!({"exec_id": exec_id}));
     assert_eq!((&waited["exit_code"], &waited["stdout_bytes"]), (&json!(6), &json!(13)), "{waited}");
 }
 

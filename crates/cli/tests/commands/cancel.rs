@@ -1,6 +1,7 @@
 //! Someone else may end a command; the shell and its state stay.
 
 use serde_json::{Value, json};
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{GUARD, Shell, daemon, in_each_shell, process, wait_until};
 
 fn a_running_command_is_cancelled_by_session_or_by_id(shell: Shell) {
@@ -12,7 +13,7 @@ fn a_running_command_is_cancelled_by_session_or_by_id(shell: Shell) {
         let (request, exec_id) =
             session.stream_until(json!({"command": "echo up; sleep 30; touch hit"}), "up\n");
         let params = if by_session { json!({"session_id": session.id}) } else { json!({"exec_id": exec_id}) };
-        let cancelled = session.connection.ok("exec.cancel", params);
+        let cancelled = session.connection.ok(m::ExecCancel::NAME, params);
         assert_eq!(cancelled, json!({"exec_id": exec_id, "cancelled": true}));
         let data = session.connection.finish(request).data();
         assert_eq!(
@@ -35,7 +36,7 @@ fn a_cancel_at_any_moment_leaves_no_stray(shell: Shell) {
     for _ in 0..60 {
         let (request, exec_id) =
             session.stream_until(json!({"command": "echo up; sleep 30; touch hit"}), "up\n");
-        session.connection.ok("exec.cancel", json!({"exec_id": exec_id}));
+        session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id}));
         assert_eq!(session.connection.finish(request).data()["cancelled"], true);
         let data = session.run("echo $$");
         assert_eq!(data.stdout, format!("{pid}\n"), "another shell: {data:?}");
@@ -62,7 +63,7 @@ fn every_kind_of_foreground_work_is_cancelled(shell: Shell) {
             json!({"command": format!("echo up; {command}; touch hit"), "stdin_open": true, "timeout_s": 0}),
             "up\n",
         );
-        session.connection.ok("exec.cancel", json!({"exec_id": exec_id}));
+        session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id}));
         let data = session.connection.finish(request).data();
         assert_eq!(data["cancelled"], true, "{command}: {data}");
         session.has_state_back();
@@ -78,11 +79,11 @@ fn a_named_signal_is_all_that_is_sent(shell: Shell) {
     let (request, exec_id) = session.stream_until(json!({"command": script}), "up\n");
     for (signal, expected) in [(json!("USR1"), "usr1\n"), (json!("SIGUSR1"), "usr1\n"), (json!(10), "usr1\n")]
     {
-        session.connection.ok("exec.cancel", json!({"exec_id": exec_id, "signal": signal}));
+        session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id, "signal": signal}));
         session.connection.events_until(request, "stdout", expected);
     }
     assert_eq!(session.exec_info(&exec_id)["state"], "running");
-    session.connection.ok("exec.cancel", json!({"exec_id": exec_id, "signal": "TERM"}));
+    session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id, "signal": "TERM"}));
     let answer = session.connection.finish(request);
     assert_eq!(
         // `sh` tells on stderr that its `sleep` was hit too.
@@ -100,7 +101,7 @@ fn a_command_that_dies_of_the_signal_named_was_cancelled(shell: Shell) {
         let (request, exec_id) =
             session.stream_until(json!({"command": "echo up; sh -c 'sleep 30; :'"}), "up\n");
         wait_until("sleep runs", GUARD, || process::descendants(pid).len() > 1);
-        session.connection.ok("exec.cancel", json!({"exec_id": exec_id, "signal": signal}));
+        session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id, "signal": signal}));
         let data = session.connection.finish(request).data();
         let told = (&data["exit_code"], &data["signal"], &data["cancelled"]);
         assert_eq!(told, (&json!(code), &json!(format!("SIG{signal}")), &json!(true)), "{data}");
@@ -111,10 +112,10 @@ fn a_command_that_dies_of_the_signal_named_was_cancelled(shell: Shell) {
 fn nothing_to_cancel_is_no_error(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
-    let nothing = session.connection.ok("exec.cancel", json!({"session_id": session.id}));
+    let nothing = session.connection.ok(m::ExecCancel::NAME, json!({"session_id": session.id}));
     assert_eq!(nothing, json!({"exec_id": null, "cancelled": false}));
     let over = session.run("true").exec_id;
-    assert_eq!(session.connection.ok("exec.cancel", json!({"exec_id": over}))["cancelled"], false);
+    assert_eq!(session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": over}))["cancelled"], false);
     let info = session.exec_info(&over);
     assert_eq!((&info["cancelled"], &info["exit_code"]), (&json!(false), &json!(0)), "{info}");
     session.survives();
@@ -128,7 +129,7 @@ fn a_command_that_waits_for_the_shell_alone_is_cancelled(shell: Shell) {
     for _ in 0..5 {
         session.ok("y=$x");
         let exec_id = session.start(json!({"command": "touch ran", "background": false, "wait_s": 60}));
-        let cancelled = session.connection.ok("exec.cancel", json!({"session_id": session.id}));
+        let cancelled = session.connection.ok(m::ExecCancel::NAME, json!({"session_id": session.id}));
         // It may have been too late; then it says so.
         let finished = session.attach(&exec_id).data()["exit_code"] == json!(0);
         assert_eq!(cancelled["cancelled"], json!(!finished), "{cancelled}");
@@ -140,7 +141,7 @@ fn a_command_that_waits_for_the_shell_alone_is_cancelled(shell: Shell) {
 fn cancels_that_make_no_sense_are_refused(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
-    let mut fails = |params: Value, code: &str| session.connection.fails("exec.cancel", params, code);
+    let mut fails = |params: Value, code: &str| session.connection.fails(m::ExecCancel::NAME, params, code);
     fails(json!({}), "INVALID_PARAMS");
     fails(json!({"exec_id": "e-00000000-1"}), "EXEC_NOT_FOUND");
     fails(json!({"exec_id": "nonsense"}), "EXEC_NOT_FOUND");
@@ -148,7 +149,7 @@ fn cancels_that_make_no_sense_are_refused(shell: Shell) {
     let id = session.id.clone();
     for signal in [json!("NOPE"), json!(0), json!(-9), json!(1000), json!(""), json!(1.5)] {
         session.connection.fails(
-            "exec.cancel",
+            m::ExecCancel::NAME,
             json!({"session_id": id, "signal": signal}),
             "INVALID_PARAMS",
         );
@@ -159,13 +160,13 @@ fn a_background_command_is_cancelled_with_its_children(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
     let exec_id = session.start(json!({"command": "echo $$; sh -c 'echo $$; exec sleep 1000' & sleep 1000"}));
-    let watch = session.connection.begin("exec.attach", json!({"exec_id": exec_id}));
+    let watch = session.connection.begin(m::ExecAttach::NAME, json!({"exec_id": exec_id}));
     session.connection.event(watch);
     let mut text = String::new();
     while text.lines().count() < 2 || !text.ends_with('\n') {
         text += session.connection.event(watch).data["text"].as_str().unwrap_or_default();
     }
-    session.connection.ok("exec.cancel", json!({"exec_id": exec_id}));
+    session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id}));
     let data = session.connection.finish(watch).data();
     assert_eq!(data["cancelled"], true, "{data}");
     for pid in text.lines().filter_map(|line| line.parse().ok()) {
@@ -181,7 +182,7 @@ fn cancelling_twice_is_cancelling_once(shell: Shell) {
     let (request, exec_id) =
         session.stream_until(json!({"command": "echo up; sh -c 'trap \"\" INT; sleep 30; :'"}), "up\n");
     let cancels: Vec<u64> =
-        (0..5).map(|_| session.connection.begin("exec.cancel", json!({"exec_id": exec_id}))).collect();
+        (0..5).map(|_| session.connection.begin(m::ExecCancel::NAME, json!({"exec_id": exec_id}))).collect();
     for cancel in cancels {
         session.connection.finish(cancel).data();
     }
@@ -198,12 +199,16 @@ fn signals_without_a_name_are_sent_too(shell: Shell) {
             "python3 -c 'import signal, sys, time\nsignal.signal({number}, lambda *_: sys.exit(7))\nprint(\"up\", flush=True)\nwhile True: time.sleep(0.05)'"
         );
         let (held, exec_id) = session.stream_until(json!({"command": command}), "up\n");
-        session.connection.ok("exec.cancel", json!({"exec_id": exec_id, "signal": number}));
+        session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id, "signal": number}));
         assert_eq!(session.connection.finish(held).data()["exit_code"], 7, "{number}");
     }
     let (held, exec_id) = session.stream_until(json!({"command": "echo up; sleep 1000"}), "up\n");
-    session.connection.fails("exec.cancel", json!({"exec_id": exec_id, "signal": 33}), "INVALID_PARAMS");
-    session.connection.ok("exec.cancel", json!({"exec_id": exec_id}));
+    session.connection.fails(
+        m::ExecCancel::NAME,
+        json!({"exec_id": exec_id, "signal": 33}),
+        "INVALID_PARAMS",
+    );
+    session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id}));
     session.connection.finish(held).data();
     session.survives();
 }

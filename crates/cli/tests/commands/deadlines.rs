@@ -1,6 +1,7 @@
 //! A deadline ends the command, its children and theirs, and leaves the shell with its state.
 
 use serde_json::json;
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{Ran, Session, Shell, daemon, in_each_shell, process};
 
 /// Runs a command that must hit its deadline, and returns the result.
@@ -320,17 +321,17 @@ fn check_turns_results_into_errors_with_the_result_inside() {
     let daemon = daemon!();
     let mut session = daemon.session(Shell::Bash);
     let params = session.params(json!({"command": "echo out; echo err >&2; (exit 7)", "check": true}));
-    let error = session.connection.call("exec.run", params).err().unwrap_or_default();
+    let error = session.connection.call(m::ExecRun::NAME, params).err().unwrap_or_default();
     assert_eq!(error["code"], "COMMAND_FAILED");
     let result = Ran::read(error["details"].clone()).exits(7);
     result.prints("out\n", "err\n");
     let params = session.params(json!({"command": "echo out; sleep 30", "check": true, "timeout_s": 0.3}));
-    let error = session.connection.call("exec.run", params).err().unwrap_or_default();
+    let error = session.connection.call(m::ExecRun::NAME, params).err().unwrap_or_default();
     assert_eq!(error["code"], "COMMAND_TIMEOUT");
     assert!(Ran::read(error["details"].clone()).prints("out\n", "").timed_out);
     session.run_with(json!({"command": "true", "check": true})).exits(0);
     let params = session.params(json!({"command": "echo out; false", "check": true}));
-    let answer = session.connection.stream("exec.stream", params);
+    let answer = session.connection.stream(m::ExecStream::NAME, params);
     assert_eq!(answer.failed("COMMAND_FAILED")["details"]["exit_code"], 1);
     assert_eq!(answer.output("stdout"), b"out\n");
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "that is how a test fails")]
 
 use serde_json::json;
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{Shell, daemon, in_each_shell};
 
 /// A program that ignores INT hears TERM before it would be killed.
@@ -56,7 +57,7 @@ fn a_repetition_is_known_after_the_session_was_restarted(shell: Shell) {
     session.kill_host();
     trl_testkit::wait_until("it is lost", trl_testkit::GUARD, || session.info()["state"] == "lost");
     let restart = session.params(json!({}));
-    session.connection.ok("session.restart", restart);
+    session.connection.ok(m::SessionRestart::NAME, restart);
     let again = session.run_with(params).exits(3).prints("out\n", "");
     assert_eq!(again.exec_id, first.exec_id);
     assert_eq!(session.ok("cat log"), "ran\n");

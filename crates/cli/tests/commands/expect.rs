@@ -3,12 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "that is how a test fails")]
 
 use serde_json::{Value, json};
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{Session, Shell, daemon, in_each_shell};
 
 #[track_caller]
 fn log(session: &mut Session, exec_id: &str, log: Value) -> Value {
     let params = json!({"exec_id": exec_id, "timeout_s": 20, "until": {"log": log}});
-    session.connection.ok("exec.wait", params)["matched"]["log"].clone()
+    session.connection.ok(m::ExecWait::NAME, params)["matched"]["log"].clone()
 }
 
 /// Prompts with `>>> `, answers each line, and ends with its input.
@@ -26,7 +27,7 @@ fn a_prompt_is_awaited_again_and_again(shell: Shell) {
         assert_eq!(prompt["end_offset"], begin + 4, "{prompt}");
         assert!(index == 0 || begin >= from, "{prompt}");
         from = prompt["end_offset"].as_u64().unwrap();
-        session.connection.ok("exec.write", json!({"exec_id": exec_id, "data": format!("{word}\n")}));
+        session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": format!("{word}\n")}));
         let patterns = json!(["<nothing>", format!("<{word}>"), ">>> "]);
         let answer = log(&mut session, &exec_id, json!({"patterns": patterns, "from_offset": from}));
         assert_eq!(
@@ -35,7 +36,7 @@ fn a_prompt_is_awaited_again_and_again(shell: Shell) {
             "{answer}"
         );
     }
-    session.connection.ok("exec.write", json!({"exec_id": exec_id, "eof": true}));
+    session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "eof": true}));
     session.survives();
 }
 
@@ -50,7 +51,7 @@ fn patterns_that_cannot_be_are_refused(shell: Shell) {
         json!({"patterns": ["a", ""]}),
     ] {
         let params = json!({"exec_id": exec_id, "until": {"log": log}});
-        session.connection.fails("exec.wait", params, "INVALID_PARAMS");
+        session.connection.fails(m::ExecWait::NAME, params, "INVALID_PARAMS");
     }
 }
 

@@ -1,6 +1,7 @@
 //! However much a command prints, memory and disk stay bounded and nothing is dropped in silence.
 
 use std::path::Path;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{Daemon, Session, Shell, daemon, event_bytes, process};
@@ -30,7 +31,7 @@ fn memory_is_small(daemon: &Daemon, session: &mut Session) {
 #[track_caller]
 fn range(session: &mut Session, exec_id: &str, stream: &str, offset: u64, limit: u64) -> Value {
     let params = json!({"exec_id": exec_id, "stream": stream, "offset": offset, "limit": limit});
-    session.connection.ok("exec.output", params)
+    session.connection.ok(m::ExecOutput::NAME, params)
 }
 
 #[test]
@@ -131,7 +132,7 @@ fn a_slow_watcher_neither_stops_the_command_nor_fills_memory() {
     let mut watcher = daemon.connect();
     let params =
         session.params(json!({"command": "yes 0123456789abcde | head -c 50000000", "encoding": "base64"}));
-    let request = watcher.begin("exec.stream", params);
+    let request = watcher.begin(m::ExecStream::NAME, params);
     let exec_id = watcher.event(request).data["exec_id"].as_str().unwrap_or_default().to_owned();
     trl_testkit::wait_until("the command ends although nobody reads", trl_testkit::GUARD, || {
         session.exec_info(&exec_id)["state"] == "finished"
@@ -177,9 +178,9 @@ fn output_of_old_commands_makes_room_for_new_ones() {
         session.ok("echo x");
     }
     let params = json!({"exec_id": first, "stream": "stdout"});
-    session.connection.fails("exec.output", params, "EXEC_NOT_FOUND");
+    session.connection.fails(m::ExecOutput::NAME, params, "EXEC_NOT_FOUND");
     let last = session.run("echo last").exec_id;
     assert_eq!(session.output_of(&last, "stdout"), b"last\n");
-    let list = session.connection.ok("exec.list", json!({"session_id": session.id}));
+    let list = session.connection.ok(m::ExecList::NAME, json!({"session_id": session.id}));
     assert!(list["execs"].as_array().is_some_and(|rows| rows.len() <= 260), "{}", list["execs"]);
 }

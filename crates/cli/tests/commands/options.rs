@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "that is how a test fails")]
 
 use serde_json::{Value, json};
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{Daemon, Shell, daemon, in_each_shell};
 
 fn words_are_not_shell_text(shell: Shell) {
@@ -33,9 +34,9 @@ fn stdin_can_be_bytes_and_can_be_empty(shell: Shell) {
     assert_eq!(answer.output("stdout"), b"over\n");
     let exec_id = session.start(json!({"command": "od -An -tx1", "stdin_open": true}));
     let write = json!({"exec_id": exec_id, "data": "/wA=", "stdin_encoding": "base64", "eof": true});
-    assert_eq!(session.connection.ok("exec.write", write)["bytes"], 2);
-    session.connection.ok("exec.wait", json!({"exec_id": exec_id}));
-    let out = session.connection.ok("exec.output", json!({"exec_id": exec_id, "stream": "stdout"}));
+    assert_eq!(session.connection.ok(m::ExecWrite::NAME, write)["bytes"], 2);
+    session.connection.ok(m::ExecWait::NAME, json!({"exec_id": exec_id}));
+    let out = session.connection.ok(m::ExecOutput::NAME, json!({"exec_id": exec_id, "stream": "stdout"}));
     assert_eq!(out["text"].as_str().unwrap().split_whitespace().collect::<Vec<_>>(), ["ff", "00"]);
 }
 
@@ -46,7 +47,7 @@ fn an_answer_can_come_before_the_end(shell: Shell) {
     let params =
         json!({"command": command, "stdin_open": true, "soft_timeout_s": 0.4, "timeout_s": 0, "check": true});
     let params = session.params(params);
-    let so_far = session.connection.ok("exec.run", params);
+    let so_far = session.connection.ok(m::ExecRun::NAME, params);
     assert_eq!(
         (
             &so_far["still_running"],
@@ -59,8 +60,8 @@ fn an_answer_can_come_before_the_end(shell: Shell) {
         "{so_far}"
     );
     let exec_id = so_far["exec_id"].clone();
-    session.connection.ok("exec.write", json!({"exec_id": exec_id, "data": "it\n"}));
-    assert_eq!(session.connection.ok("exec.wait", json!({"exec_id": exec_id}))["exit_code"], 0);
+    session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": "it\n"}));
+    assert_eq!(session.connection.ok(m::ExecWait::NAME, json!({"exec_id": exec_id}))["exit_code"], 0);
     // One that is in time is answered as ever.
     let params = json!({"command": "echo $x; false", "soft_timeout_s": 30});
     let ran = session.run_with(params);
@@ -73,9 +74,9 @@ fn an_answer_can_come_before_the_end(shell: Shell) {
         (json!(true), b"up\n".to_vec())
     );
     let exec_id = streamed.data()["exec_id"].clone();
-    assert_eq!(session.connection.ok("exec.info", json!({"exec_id": exec_id}))["state"], "running");
-    session.connection.ok("exec.cancel", json!({"exec_id": exec_id}));
-    session.connection.ok("exec.wait", json!({"exec_id": exec_id}));
+    assert_eq!(session.connection.ok(m::ExecInfo::NAME, json!({"exec_id": exec_id}))["state"], "running");
+    session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id}));
+    session.connection.ok(m::ExecWait::NAME, json!({"exec_id": exec_id}));
     session.survives();
 }
 
@@ -89,25 +90,29 @@ in_each_shell!(
 fn a_command_needs_no_session() {
     let daemon = Daemon::builder(trl_testkit::trl!()).env("TRL_MAX_SESSIONS", "1").start();
     let mut connection = daemon.connect();
-    connection.ok("session.create", json!({"name": "only"}));
-    connection.fails("session.create", json!({}), "MAX_SESSIONS_REACHED");
-    let ran = connection.ok("exec.run", json!({"command": "echo $((6 * 7)); sleep 100 & x=1"}));
+    connection.ok(m::SessionCreate::NAME, json!({"name": "only"}));
+    connection.fails(m::SessionCreate::NAME, json!({}), "MAX_SESSIONS_REACHED");
+    let ran = connection.ok(m::ExecRun::NAME, json!({"command": "echo $((6 * 7)); sleep 100 & x=1"}));
     assert_eq!((&ran["stdout"], &ran["exit_code"]), (&json!("42\n"), &json!(0)), "{ran}");
     let names = |list: &Value| -> Vec<String> {
         let rows = list["sessions"].as_array().unwrap();
         rows.iter().map(|row| row["name"].as_str().unwrap_or("-").to_owned()).collect()
     };
-    assert_eq!(names(&connection.ok("session.list", json!({}))), ["only"]);
-    let streamed = connection.stream("exec.stream", json!({"command": "echo ${x-unset}"}));
+    assert_eq!(names(&connection.ok(m::SessionList::NAME, json!({}))), ["only"]);
+    let streamed = connection.stream(m::ExecStream::NAME, json!({"command": "echo ${x-unset}"}));
     assert_eq!(streamed.output("stdout"), b"unset\n");
-    connection.fails("exec.run", json!({"command": "true", "working_dir": "/nowhere"}), "INVALID_PARAMS");
-    assert_eq!(names(&connection.ok("session.list", json!({}))), ["only"]);
+    connection.fails(
+        m::ExecRun::NAME,
+        json!({"command": "true", "working_dir": "/nowhere"}),
+        "INVALID_PARAMS",
+    );
+    assert_eq!(names(&connection.ok(m::SessionList::NAME, json!({}))), ["only"]);
     // One that outlives its answer keeps its session.
-    let started = connection.ok("exec.start", json!({"command": "read line; echo $line"}));
+    let started = connection.ok(m::ExecStart::NAME, json!({"command": "read line; echo $line"}));
     let exec_id = started["exec_id"].clone();
-    connection.ok("exec.write", json!({"exec_id": exec_id, "data": "later\n"}));
-    connection.ok("exec.wait", json!({"exec_id": exec_id}));
-    let out = connection.ok("exec.output", json!({"exec_id": exec_id, "stream": "stdout"}));
+    connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": "later\n"}));
+    connection.ok(m::ExecWait::NAME, json!({"exec_id": exec_id}));
+    let out = connection.ok(m::ExecOutput::NAME, json!({"exec_id": exec_id, "stream": "stdout"}));
     assert_eq!(out["text"], "later\n");
-    connection.ok("session.destroy", json!({"session_id": started["session_id"], "force": true}));
+    connection.ok(m::SessionDestroy::NAME, json!({"session_id": started["session_id"], "force": true}));
 }

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{Session, Shell, daemon, in_each_shell};
 
 /// Runs a command and returns both streams as bytes.
@@ -144,7 +145,7 @@ fn what_is_kept_can_be_read_in_ranges(shell: Shell) {
     let ran = session.run("printf 'abc\\303\\251def'; printf err >&2").exits(0);
     let mut range = |stream: &str, offset: u64, limit: u64| {
         let params = json!({"exec_id": ran.exec_id, "stream": stream, "offset": offset, "limit": limit});
-        let reply = session.connection.ok("exec.output", params);
+        let reply = session.connection.ok(m::ExecOutput::NAME, params);
         (
             reply["text"].clone(),
             reply["offset"].as_u64(),
@@ -160,11 +161,14 @@ fn what_is_kept_can_be_read_in_ranges(shell: Shell) {
     assert_eq!((&beyond.0, beyond.3), (&json!(""), Some(8)), "{beyond:?}");
     let params =
         json!({"exec_id": ran.exec_id, "stream": "stdout", "offset": 3, "limit": 3, "encoding": "base64"});
-    assert_eq!(trl_testkit::event_bytes(&session.connection.ok("exec.output", params)), "\u{e9}d".as_bytes());
+    assert_eq!(
+        trl_testkit::event_bytes(&session.connection.ok(m::ExecOutput::NAME, params)),
+        "\u{e9}d".as_bytes()
+    );
     let params = json!({"exec_id": ran.exec_id, "stream": "both"});
-    session.connection.fails("exec.output", params, "INVALID_PARAMS");
+    session.connection.fails(m::ExecOutput::NAME, params, "INVALID_PARAMS");
     let params = json!({"exec_id": ran.exec_id, "stream": "stdout", "offset": -1});
-    session.connection.fails("exec.output", params, "INVALID_PARAMS");
+    session.connection.fails(m::ExecOutput::NAME, params, "INVALID_PARAMS");
 }
 
 in_each_shell!(
@@ -189,7 +193,7 @@ fn a_range_never_tears_a_character() {
         while offset < ran.stdout_bytes {
             let params =
                 json!({"exec_id": ran.exec_id, "stream": "stdout", "offset": offset, "limit": limit});
-            let range = session.connection.ok("exec.output", params);
+            let range = session.connection.ok(m::ExecOutput::NAME, params);
             let next = range["next_offset"].as_u64().unwrap_or_default();
             assert!(next > offset, "a range of {limit} bytes gets on: {range}");
             text.push_str(range["text"].as_str().unwrap_or_default());

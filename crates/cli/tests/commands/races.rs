@@ -1,6 +1,7 @@
 //! Requests that meet each other: each gets one honest answer, and nothing runs twice.
 
 use std::collections::BTreeMap;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{Connection, Shell, daemon, in_each_shell, process};
@@ -20,11 +21,11 @@ fn commands_race_with_the_end_of_their_session(shell: Shell) {
         let runs: Vec<u64> = (0..5)
             .map(|_| {
                 let params = session.params(json!({"command": "echo x; sleep 0.01", "wait_s": 20}));
-                session.connection.begin("exec.run", params)
+                session.connection.begin(m::ExecRun::NAME, params)
             })
             .collect();
         let params = session.params(json!({"force": round % 2 == 0}));
-        let end = session.connection.begin("session.destroy", params);
+        let end = session.connection.begin(m::SessionDestroy::NAME, params);
         for run in runs {
             let answer = session.connection.finish(run).result;
             assert!(
@@ -44,13 +45,13 @@ fn a_restart_meets_a_running_command(shell: Shell) {
     let (request, exec_id) =
         session.stream_until(json!({"command": "echo up; sleep 1000; touch hit", "timeout_s": 0}), "up\n");
     let params = session.params(json!({}));
-    let restarted = session.connection.call("session.restart", params);
+    let restarted = session.connection.call(m::SessionRestart::NAME, params);
     if restarted.is_ok() {
         let data = session.connection.finish(request).data();
         assert_ne!(data["exit_code"], 0, "{data}");
     } else {
         assert_eq!(code(&restarted), "SESSION_BUSY");
-        session.connection.ok("exec.cancel", json!({"exec_id": exec_id}));
+        session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id}));
         session.connection.finish(request).data();
     }
     session.run("true").exits(0);
@@ -62,12 +63,12 @@ fn one_name_is_given_once(shell: Shell) {
     let daemon = daemon!();
     let mut connection = daemon.connect();
     let requests: Vec<u64> = (0..8)
-        .map(|_| connection.begin("session.create", json!({"name": "one", "shell": shell.name()})))
+        .map(|_| connection.begin(m::SessionCreate::NAME, json!({"name": "one", "shell": shell.name()})))
         .collect();
     let answers: Vec<_> = requests.into_iter().map(|request| connection.finish(request).result).collect();
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1);
     assert!(answers.iter().all(|answer| answer.is_ok() || code(answer) == "NAME_TAKEN"));
-    assert_eq!(connection.ok("session.list", json!({}))["sessions"].as_array().map(Vec::len), Some(1));
+    assert_eq!(connection.ok(m::SessionList::NAME, json!({}))["sessions"].as_array().map(Vec::len), Some(1));
 }
 
 in_each_shell!(
@@ -86,7 +87,7 @@ fn nothing_runs_twice_while_daemons_come_and_go() {
         (0..4)
             .map(|number| {
                 connection.ok(
-                    "session.create",
+                    m::SessionCreate::NAME,
                     json!({"shell": Shell::ALL[number % 3].name(), "working_dir": daemon.work()}),
                 )["session_id"]
                     .clone()
@@ -140,7 +141,7 @@ fn drive(socket: &std::path::Path, session: &Value, client: usize) -> Vec<String
         }
         let Some(open) = connection.as_mut() else { continue };
         let params = json!({"session_id": session, "command": format!("echo {name} >>log"), "wait_s": 20});
-        match open.try_call("exec.run", params) {
+        match open.try_call(m::ExecRun::NAME, params) {
             Some(Ok(data)) if data["exit_code"] == 0 => answered.push(name),
             Some(_) => {}
             None => connection = None,

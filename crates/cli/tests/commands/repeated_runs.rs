@@ -1,6 +1,7 @@
 //! A command that is sent again under the same `run_id` runs once, whatever became of the daemon.
 
 use std::collections::BTreeMap;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::json;
 use trl_testkit::{Daemon, Dice, GUARD, Session, Shell, daemon, in_each_shell, process, trl, wait_until};
@@ -34,12 +35,12 @@ fn repetitions_of_a_running_command_are_all_answered(shell: Shell) {
     let run = session.params(
         json!({"command": "echo ran >> log; while [ ! -e go ]; do sleep 0.02; done; echo done", "run_id": "r", "timeout_s": 0}),
     );
-    let mut requests = vec![session.connection.begin("exec.run", run.clone())];
+    let mut requests = vec![session.connection.begin(m::ExecRun::NAME, run.clone())];
     wait_until("it runs", GUARD, || lines(&session, "log").len() == 1);
     let mut other = daemon.connect();
-    let elsewhere = other.begin("exec.run", run.clone());
-    requests.extend((0..3).map(|_| session.connection.begin("exec.run", run.clone())));
-    let streamed = session.connection.begin("exec.stream", run);
+    let elsewhere = other.begin(m::ExecRun::NAME, run.clone());
+    requests.extend((0..3).map(|_| session.connection.begin(m::ExecRun::NAME, run.clone())));
+    let streamed = session.connection.begin(m::ExecStream::NAME, run);
     std::fs::write(session.dir.join("go"), "").unwrap_or_default();
     for request in requests {
         assert_eq!(session.connection.finish(request).data()["stdout"], "done\n");
@@ -62,7 +63,7 @@ fn never_twice_and_never_gone_whenever_the_daemon_dies() {
         let run = session.params(
             json!({"command": format!("echo {number} >> log; echo {number}"), "run_id": format!("run-{number}"), "wait_s": 20}),
         );
-        let request = session.connection.begin("exec.run", run.clone());
+        let request = session.connection.begin(m::ExecRun::NAME, run.clone());
         if number % 3 > 0 {
             let answer = session.connection.finish(request).data();
             assert_eq!(answer["stdout"], format!("{number}\n"));
@@ -72,7 +73,7 @@ fn never_twice_and_never_gone_whenever_the_daemon_dies() {
         std::thread::park_timeout(std::time::Duration::from_micros(dice.roll(1500) as u64));
         daemon.restart();
         session.connection = daemon.connect();
-        let answer = session.connection.ok("exec.run", run);
+        let answer = session.connection.ok(m::ExecRun::NAME, run);
         assert_eq!(answer["stdout"], format!("{number}\n"), "TESTKIT_SEED={seed}");
     }
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -92,7 +93,7 @@ fn the_command_line_sends_it_again_by_itself() {
     for number in 0..8 {
         let mut command = daemon.client();
         command.args(["run", "-s", "s", &format!("echo {number} >> log; sleep 0.05; echo {number}")]);
-        let pid = daemon.connect().ok("system.info", json!({}))["pid"].as_i64().unwrap_or_default();
+        let pid = daemon.connect().ok(m::SystemInfo::NAME, json!({}))["pid"].as_i64().unwrap_or_default();
         let running = std::thread::spawn(move || command.output());
         // From before the client has connected to while the command runs.
         std::thread::park_timeout(std::time::Duration::from_millis(4 * number));

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "that is how a test fails")]
 
 use serde_json::{Value, json};
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{Ran, Shell, daemon, in_each_shell};
 
 /// `syntax_error`, `shell_ended`, `shell_replaced`; false where they are left out.
@@ -57,7 +58,7 @@ fn a_shell_that_ended_or_was_replaced_is_told(shell: Shell) {
         assert_eq!(told(&session.run("echo again")), [false; 3], "{text}");
     }
     let params = session.params(json!({}));
-    session.connection.ok("session.restart", params);
+    session.connection.ok(m::SessionRestart::NAME, params);
     assert_eq!(told(&session.run(":")), [false, false, true]);
 }
 

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{Session, Shell, daemon, in_each_shell};
 
 fn without_stdin_there_is_end_of_file_at_once(shell: Shell) {
@@ -69,16 +70,16 @@ fn nothing_a_command_reads_is_the_next_command(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
     let params = session.params(json!({"command": "sleep 0.2; cat; cat <&0", "wait_s": 20}));
-    let first = session.connection.begin("exec.run", params);
+    let first = session.connection.begin(m::ExecRun::NAME, params);
     let params = session.params(json!({"command": "echo second", "wait_s": 20}));
-    let second = session.connection.begin("exec.run", params);
+    let second = session.connection.begin(m::ExecRun::NAME, params);
     session.connection.finish(first).ran().exits(0).prints("", "");
     session.connection.finish(second).ran().exits(0).prints("second\n", "");
 }
 
 #[track_caller]
 fn write(session: &mut Session, params: Value) -> Value {
-    session.connection.ok("exec.write", params)
+    session.connection.ok(m::ExecWrite::NAME, params)
 }
 
 fn a_running_command_can_be_written_to(shell: Shell) {
@@ -97,7 +98,7 @@ fn a_running_command_can_be_written_to(shell: Shell) {
             }
         }
         let params = session.params(params);
-        let request = session.connection.begin("exec.stream", params);
+        let request = session.connection.begin(m::ExecStream::NAME, params);
         let exec_id = session.connection.event(request).data["exec_id"].clone();
         let mut out = text_of(&session.connection.events_until(request, "stdout", "up\n"));
         let written = write(&mut session, json!({"exec_id": exec_id, "data": "more\n"}));
@@ -148,7 +149,7 @@ fn a_repeated_write_counts_once(shell: Shell) {
     write(&mut session, json!({"exec_id": exec_id, "data": "two\n"}));
     let last = json!({"exec_id": exec_id, "data": "end\n", "eof": true, "write_id": "w3"});
     write(&mut session, last.clone());
-    let again = session.connection.call("exec.write", last);
+    let again = session.connection.call(m::ExecWrite::NAME, last);
     assert!(
         again.as_ref().is_ok_and(|reply| reply["duplicate"] == true),
         "a retry after the end is answered as one: {again:?}"
@@ -168,7 +169,7 @@ fn bytes_can_be_written_too(shell: Shell) {
     assert_eq!(session.attach(&exec_id).output("stdout"), bytes);
     let exec_id = session.start(json!({"command": "cat"}));
     session.connection.fails(
-        "exec.write",
+        m::ExecWrite::NAME,
         json!({"exec_id": exec_id, "data": "no base64!", "encoding": "base64"}),
         "INVALID_PARAMS",
     );
@@ -180,18 +181,19 @@ fn writing_where_nobody_reads_is_an_error(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
     let over = session.run("true").exec_id;
-    let error = session.connection.call("exec.write", json!({"exec_id": over, "data": "x"})).err();
+    let error = session.connection.call(m::ExecWrite::NAME, json!({"exec_id": over, "data": "x"})).err();
     assert!(error.is_some_and(|error| error["code"] != "INTERNAL_ERROR"));
     let (request, exec_id) = session.stream_until(json!({"command": "echo up; sleep 0.5"}), "up\n");
-    let error = session.connection.call("exec.write", json!({"exec_id": exec_id, "data": "x"})).err();
+    let error = session.connection.call(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": "x"})).err();
     assert!(error.is_some_and(|error| error["code"] != "INTERNAL_ERROR"), "stdin was never open");
     session.connection.finish(request).data();
     let exec_id = session.start(json!({"command": "cat; sleep 0.5"}));
     write(&mut session, json!({"exec_id": exec_id, "eof": true}));
-    let error = session.connection.call("exec.write", json!({"exec_id": exec_id, "data": "x"})).err();
+    let error = session.connection.call(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": "x"})).err();
     assert!(error.is_some_and(|error| error["code"] != "INTERNAL_ERROR"), "stdin was closed");
     for unknown in ["e-00000000-1", "nonsense", ""] {
-        let error = session.connection.call("exec.write", json!({"exec_id": unknown, "data": "x"})).err();
+        let error =
+            session.connection.call(m::ExecWrite::NAME, json!({"exec_id": unknown, "data": "x"})).err();
         assert_eq!(error.unwrap_or_default()["code"], "EXEC_NOT_FOUND", "{unknown:?}");
     }
     session.survives();
@@ -229,8 +231,9 @@ fn a_reader_that_never_reads_is_told_of_not_buffered_for_ever() {
     let mut session = daemon.session(Shell::Bash);
     let exec_id = session.start(json!({"command": "sleep 1000"}));
     let part = "m".repeat(4_000_000);
-    let refused = (0..10)
-        .find_map(|_| session.connection.call("exec.write", json!({"exec_id": exec_id, "data": part})).err());
+    let refused = (0..10).find_map(|_| {
+        session.connection.call(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": part})).err()
+    });
     assert_eq!(refused.unwrap_or_default()["code"], "RESOURCE_PRESSURE");
     session.survives();
 }
@@ -256,7 +259,7 @@ fn a_prompt_on_the_terminal_is_told_and_can_be_answered() {
         let mut session = daemon.session(shell);
         let command = "sh -c 'printf \"Password: \" >/dev/tty; read x </dev/tty; echo got $x'";
         let params = session.params(json!({"command": command}));
-        let request = session.connection.begin("exec.stream", params);
+        let request = session.connection.begin(m::ExecStream::NAME, params);
         let exec_id = session.connection.event(request).data["exec_id"].clone();
         let waiting = session.connection.event(request);
         assert_eq!(waiting.name, "waiting", "{waiting:?}");
@@ -264,7 +267,7 @@ fn a_prompt_on_the_terminal_is_told_and_can_be_answered() {
             waiting.data["prompt"].as_str().is_some_and(|prompt| prompt.contains("Password:")),
             "{waiting:?}"
         );
-        let info = session.connection.ok("exec.info", json!({"exec_id": exec_id}));
+        let info = session.connection.ok(m::ExecInfo::NAME, json!({"exec_id": exec_id}));
         assert!(
             info["waiting_for_input"].as_str().is_some_and(|prompt| prompt.contains("Password:")),
             "{info}"

@@ -1,6 +1,7 @@
 //! Output as it comes, from any offset, for any number of watchers, living or finished.
 
 use serde_json::{Value, json};
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{Shell, daemon, event_bytes, in_each_shell};
 
 fn events_come_in_order_and_the_response_last(shell: Shell) {
@@ -31,10 +32,10 @@ fn output_is_sent_while_the_command_runs(shell: Shell) {
     let (request, exec_id) = session.stream_until(json!({"command": command, "stdin_open": true}), "one\n");
     // The command waits for each answer, so each part must have been sent before its end.
     for (stream, text) in [("stdout", "two"), ("stderr", "three\n")] {
-        session.connection.ok("exec.write", json!({"exec_id": exec_id, "data": "go\n"}));
+        session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": "go\n"}));
         session.connection.events_until(request, stream, text);
     }
-    session.connection.ok("exec.write", json!({"exec_id": exec_id, "data": "go\n"}));
+    session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": "go\n"}));
     assert_eq!(session.connection.finish(request).data()["exit_code"], 0);
 }
 
@@ -62,7 +63,7 @@ fn silence_and_failure_stream_too(shell: Shell) {
     assert_eq!(answer.output("stdout"), b"part\n");
     assert_eq!(answer.data()["timed_out"], true);
     let params = session.params(json!({"command": "true", "working_dir": "/no/such"}));
-    let answer = session.connection.stream("exec.stream", params);
+    let answer = session.connection.stream(m::ExecStream::NAME, params);
     answer.failed("INVALID_PARAMS");
     assert!(answer.events.is_empty());
 }
@@ -99,13 +100,13 @@ fn a_finished_command_can_be_replayed_from_anywhere(shell: Shell) {
     let ran = session.run("printf 0123456789; printf abcde >&2; (exit 9)").exits(9);
     for (out, err) in [(0, 0), (3, 0), (10, 5), (0, 2), (9, 4)] {
         let params = json!({"exec_id": ran.exec_id, "stdout_offset": out, "stderr_offset": err});
-        let answer = session.connection.stream("exec.attach", params);
+        let answer = session.connection.stream(m::ExecAttach::NAME, params);
         assert_eq!(answer.output_from("stdout", out), &b"0123456789"[out as usize..]);
         assert_eq!(answer.output_from("stderr", err), &b"abcde"[err as usize..]);
         assert_eq!(answer.data()["exit_code"], 9);
     }
     let params = json!({"exec_id": ran.exec_id, "stdout_offset": 1_000_000, "stderr_offset": 1_000_000});
-    let answer = session.connection.stream("exec.attach", params);
+    let answer = session.connection.stream(m::ExecAttach::NAME, params);
     assert!(
         answer.output_from("stdout", 1_000_000).is_empty()
             && answer.output_from("stderr", 1_000_000).is_empty()
@@ -125,11 +126,11 @@ fn a_living_command_can_be_joined_at_an_offset(shell: Shell) {
         .map(|offset| {
             let mut connection = daemon.connect();
             let params = json!({"exec_id": exec_id, "stdout_offset": offset});
-            let request = connection.begin("exec.attach", params);
+            let request = connection.begin(m::ExecAttach::NAME, params);
             (connection, request, offset)
         })
         .collect();
-    session.connection.ok("exec.write", json!({"exec_id": exec_id, "data": "middle\n", "eof": true}));
+    session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": "middle\n", "eof": true}));
     assert_eq!(session.connection.finish(request).data()["exit_code"], 0);
     let whole = b"before\nmiddle\nafter\n";
     for (connection, request, offset) in &mut others {
@@ -142,13 +143,13 @@ fn a_living_command_can_be_joined_at_an_offset(shell: Shell) {
 fn a_client_that_leaves_does_not_end_its_command(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
-    for method in ["exec.run", "exec.stream"] {
+    for method in [m::ExecRun::NAME, m::ExecStream::NAME] {
         let mut client = daemon.connect();
         let params = session.params(json!({"command": format!("echo {method}; sleep 0.5; echo over; x={method}; (exit 6)"), "wait_s": 20}));
         client.begin(method, params);
         let mut found = Value::Null;
         trl_testkit::wait_until("the command runs", trl_testkit::GUARD, || {
-            let list = session.connection.ok("exec.list", json!({"session_id": session.id}));
+            let list = session.connection.ok(m::ExecList::NAME, json!({"session_id": session.id}));
             let rows = list["execs"].as_array().cloned().unwrap_or_default();
             found = rows
                 .into_iter()
@@ -187,10 +188,10 @@ fn unknown_commands_are_told_as_such() {
         [format!("e-{hex}-999"), "e-00000000-1".into(), "nonsense".into(), String::new(), session.id.clone()]
     {
         let params = json!({"exec_id": unknown});
-        session.connection.stream("exec.attach", params.clone()).failed("EXEC_NOT_FOUND");
-        session.connection.fails("exec.info", params, "EXEC_NOT_FOUND");
+        session.connection.stream(m::ExecAttach::NAME, params.clone()).failed("EXEC_NOT_FOUND");
+        session.connection.fails(m::ExecInfo::NAME, params, "EXEC_NOT_FOUND");
         session.connection.fails(
-            "exec.output",
+            m::ExecOutput::NAME,
             json!({"exec_id": unknown, "stream": "stdout"}),
             "EXEC_NOT_FOUND",
         );
@@ -204,7 +205,7 @@ fn commands_are_listed_oldest_first_with_what_became_of_them() {
     let first = session.run("echo one; (exit 2)");
     let second = session.run_with(json!({"command": "sleep 30", "timeout_s": 0.1}));
     let third = session.start(json!({"command": "cat"}));
-    let list = session.connection.ok("exec.list", json!({"session_id": session.id}));
+    let list = session.connection.ok(m::ExecList::NAME, json!({"session_id": session.id}));
     let rows = list["execs"].as_array().cloned().unwrap_or_default();
     let ids: Vec<&str> = rows.iter().filter_map(|row| row["exec_id"].as_str()).collect();
     assert_eq!(ids, [first.exec_id.as_str(), &second.exec_id, &third]);
@@ -218,9 +219,9 @@ fn commands_are_listed_oldest_first_with_what_became_of_them() {
         (&rows[1]["timed_out"], &rows[2]["state"], &rows[2]["background"]),
         (&json!(true), &json!("running"), &json!(true))
     );
-    let everything = session.connection.ok("exec.list", json!({}));
+    let everything = session.connection.ok(m::ExecList::NAME, json!({}));
     assert_eq!(everything["execs"].as_array().map(Vec::len), Some(3));
-    session.connection.fails("exec.list", json!({"session_id": "s-00000000"}), "SESSION_NOT_FOUND");
+    session.connection.fails(m::ExecList::NAME, json!({"session_id": "s-00000000"}), "SESSION_NOT_FOUND");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! One session runs one command at a time, in the order they came; sessions do not wait for each other.
 
 use std::time::Instant;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::json;
 use trl_testkit::{Ran, Session, Shell, daemon, in_each_shell, process};
@@ -13,7 +14,7 @@ fn hold(session: &mut Session) -> (u64, String) {
 
 #[track_caller]
 fn release(session: &mut Session, (request, exec_id): (u64, String)) {
-    session.connection.ok("exec.write", json!({"exec_id": exec_id, "data": "go\n", "eof": true}));
+    session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": "go\n", "eof": true}));
     assert!(session.connection.finish(request).result.is_ok());
 }
 
@@ -27,7 +28,7 @@ fn ten_at_once_run_one_after_the_other_as_they_came(shell: Shell) {
                 9 - number
             );
             let params = session.params(json!({"command": command, "wait_s": 20}));
-            session.connection.begin("exec.run", params)
+            session.connection.begin(m::ExecRun::NAME, params)
         })
         .collect();
     for (number, request) in requests.into_iter().enumerate() {
@@ -50,7 +51,7 @@ fn commands_of_several_clients_do_not_mix(shell: Shell) {
                         format!("echo {number}.{turn}; echo a >>log; echo b >>log; echo {number}.{turn}");
                     let params = json!({"session_id": id, "command": command, "wait_s": 20});
                     let line = format!("{number}.{turn}\n");
-                    Ran::read(connection.ok("exec.run", params)).exits(0).prints(&line.repeat(2), "");
+                    Ran::read(connection.ok(m::ExecRun::NAME, params)).exits(0).prints(&line.repeat(2), "");
                 }
             })
         })
@@ -82,7 +83,7 @@ fn a_cancelled_command_in_the_queue_never_runs(shell: Shell) {
     let held = hold(&mut session);
     let queue = |session: &mut Session, command: &str| {
         let params = session.params(json!({"command": command, "background": false, "wait_s": 20}));
-        let started = session.connection.ok("exec.start", params);
+        let started = session.connection.ok(m::ExecStart::NAME, params);
         assert_eq!(started["state"], "queued", "{started}");
         started["exec_id"].as_str().unwrap_or_default().to_owned()
     };
@@ -90,7 +91,7 @@ fn a_cancelled_command_in_the_queue_never_runs(shell: Shell) {
     let next = queue(&mut session, "echo next");
     assert_eq!(session.exec_info(&doomed)["state"], "queued");
     assert_eq!(session.info()["queued"], 2);
-    let cancelled = session.connection.ok("exec.cancel", json!({"exec_id": doomed}));
+    let cancelled = session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": doomed}));
     assert_eq!(cancelled, json!({"exec_id": doomed, "cancelled": true}));
     let info = session.exec_info(&doomed);
     assert_eq!((&info["state"], &info["cancelled"]), (&json!("finished"), &json!(true)), "{info}");
@@ -105,18 +106,18 @@ fn a_waiting_run_can_be_cancelled_by_someone_else(shell: Shell) {
     let mut session = daemon.session(shell);
     let held = hold(&mut session);
     let params = session.params(json!({"command": "touch hit", "wait_s": 20}));
-    let waiting = session.connection.begin("exec.run", params);
+    let waiting = session.connection.begin(m::ExecRun::NAME, params);
     let mut other = daemon.connect();
     let mut queued = None;
     trl_testkit::wait_until("the second command queues", trl_testkit::GUARD, || {
-        let list = other.ok("exec.list", json!({"session_id": session.id}));
+        let list = other.ok(m::ExecList::NAME, json!({"session_id": session.id}));
         queued = list["execs"]
             .as_array()
             .and_then(|rows| rows.iter().find(|row| row["state"] == "queued").cloned());
         queued.is_some()
     });
     let exec_id = queued.unwrap_or_default()["exec_id"].clone();
-    assert_eq!(other.ok("exec.cancel", json!({"exec_id": exec_id}))["cancelled"], true);
+    assert_eq!(other.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id}))["cancelled"], true);
     let ran = session.connection.finish(waiting).ran();
     assert!(ran.cancelled && ran.exit_code.is_none(), "{ran:?}");
     release(&mut session, held);
@@ -128,9 +129,9 @@ fn waiting_does_not_count_against_the_deadline(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
     let params = session.params(json!({"command": "sleep 1"}));
-    let first = session.connection.begin("exec.run", params);
+    let first = session.connection.begin(m::ExecRun::NAME, params);
     let params = session.params(json!({"command": "sleep 0.2; echo done", "wait_s": 20, "timeout_s": 0.8}));
-    let second = session.connection.begin("exec.run", params);
+    let second = session.connection.begin(m::ExecRun::NAME, params);
     let ran = session.connection.finish(second).ran();
     assert!(!ran.timed_out, "{ran:?}");
     ran.exits(0).prints("done\n", "");
@@ -143,8 +144,8 @@ fn a_blocked_session_blocks_nobody_else(shell: Shell) {
     let held = hold(&mut blocked);
     let mut other = daemon.session(shell);
     other.survives();
-    assert!(blocked.connection.ok("system.ping", json!({}))["uptime_s"].is_number());
-    assert_eq!(other.connection.ok("system.stats", json!({}))["running_commands"], 1);
+    assert!(blocked.connection.ok(m::SystemPing::NAME, json!({}))["uptime_s"].is_number());
+    assert_eq!(other.connection.ok(m::SystemStats::NAME, json!({}))["running_commands"], 1);
     release(&mut blocked, held);
 }
 
@@ -168,7 +169,7 @@ fn sessions_sleep_at_the_same_time() {
             .iter_mut()
             .map(|session| {
                 let params = session.params(json!({"command": "sleep 1"}));
-                session.connection.begin("exec.run", params)
+                session.connection.begin(m::ExecRun::NAME, params)
             })
             .collect();
         for (session, request) in sessions.iter_mut().zip(requests) {
@@ -190,7 +191,7 @@ fn a_full_queue_says_so() {
         .map(|_| session.start(json!({"command": "echo x >>log", "background": false, "wait_s": 20})))
         .collect();
     let params = session.params(json!({"command": "touch hit", "background": false, "wait_s": 20}));
-    session.connection.fails("exec.start", params, "SESSION_LIMIT_EXCEEDED");
+    session.connection.fails(m::ExecStart::NAME, params, "SESSION_LIMIT_EXCEEDED");
     release(&mut session, held);
     for exec_id in queued {
         session.attach(&exec_id).data();

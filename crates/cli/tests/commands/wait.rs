@@ -3,18 +3,19 @@
 #![allow(clippy::unwrap_used, reason = "that is how a test fails")]
 
 use std::net::TcpListener;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{Session, Shell, daemon, in_each_shell};
 
 #[track_caller]
 fn wait(session: &mut Session, exec_id: &str, params: Value) -> Value {
-    session.connection.ok("exec.wait", with(exec_id, params))
+    session.connection.ok(m::ExecWait::NAME, with(exec_id, params))
 }
 
 #[track_caller]
 fn fails(session: &mut Session, exec_id: &str, params: Value, code: &str) -> Value {
-    let request = session.connection.begin("exec.wait", with(exec_id, params));
+    let request = session.connection.begin(m::ExecWait::NAME, with(exec_id, params));
     session.connection.finish(request).failed(code)
 }
 
@@ -34,8 +35,9 @@ fn for_its_end(shell: Shell) {
     let exec_id = session.start(json!({"command": "read x; echo $x; exit 4", "stdin": ""}));
     let fault = fails(&mut session, &exec_id, json!({"timeout_s": 0.05}), "WAIT_TIMEOUT");
     assert_eq!(fault["details"]["state"], "running", "{fault}");
-    let request = session.connection.begin("exec.wait", json!({"exec_id": exec_id, "until": {"exit": true}}));
-    session.connection.ok("exec.write", json!({"exec_id": exec_id, "data": "go\n"}));
+    let request =
+        session.connection.begin(m::ExecWait::NAME, json!({"exec_id": exec_id, "until": {"exit": true}}));
+    session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": "go\n"}));
     let waited = session.connection.finish(request).data();
     assert_eq!(
         (&waited["state"], &waited["exit_code"], &waited["matched"], &waited["stdout_bytes"]),
@@ -80,8 +82,8 @@ fn for_something_in_its_output(shell: Shell) {
     fails(&mut session, &exec_id, later, "WAIT_TIMEOUT");
     let request = session
         .connection
-        .begin("exec.wait", json!({"exec_id": exec_id, "until": {"log": {"pattern": "never"}}}));
-    session.connection.ok("exec.write", json!({"exec_id": exec_id, "eof": true}));
+        .begin(m::ExecWait::NAME, json!({"exec_id": exec_id, "until": {"log": {"pattern": "never"}}}));
+    session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "eof": true}));
     let fault = session.connection.finish(request).failed("COMMAND_FAILED");
     assert_eq!(
         (&fault["details"]["state"], &fault["details"]["exit_code"]),
@@ -112,16 +114,17 @@ fn for_its_port(shell: Shell) {
     assert_eq!(wait(&mut session, &exec_id, http)["matched"]["port"]["http_status"], 200);
     let missing = json!({"timeout_s": 0.2, "until": {"port": {"port": port, "http_path": "/no-such-file"}}});
     fails(&mut session, &exec_id, missing, "WAIT_TIMEOUT");
-    session.connection.ok("exec.cancel", json!({"exec_id": exec_id}));
+    session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id}));
     wait(&mut session, &exec_id, json!({}));
     // One that never opens, and one whose command dies first.
     let port = free_port();
     let exec_id = session.start(json!({"command": "read x; exit 9", "stdin": ""}));
     let until = json!({"timeout_s": 0.1, "until": {"port": {"port": port}}});
     fails(&mut session, &exec_id, until, "WAIT_TIMEOUT");
-    let request =
-        session.connection.begin("exec.wait", json!({"exec_id": exec_id, "until": {"port": {"port": port}}}));
-    session.connection.ok("exec.write", json!({"exec_id": exec_id, "eof": true}));
+    let request = session
+        .connection
+        .begin(m::ExecWait::NAME, json!({"exec_id": exec_id, "until": {"port": {"port": port}}}));
+    session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "eof": true}));
     let fault = session.connection.finish(request).failed("COMMAND_FAILED");
     assert_eq!(fault["details"]["exit_code"], 9, "{fault}");
 }
@@ -151,7 +154,7 @@ fn a_wait_ends_with_its_session_and_what_makes_no_sense_is_refused(shell: Shell)
     let unknown = format!("{}9", exec_id);
     fails(&mut session, &unknown, json!({}), "EXEC_NOT_FOUND");
     let mut other = daemon.connect();
-    let request = other.begin("exec.wait", json!({"exec_id": exec_id}));
+    let request = other.begin(m::ExecWait::NAME, json!({"exec_id": exec_id}));
     session.survives();
     session.destroy();
     other.finish(request).failed("SESSION_TERMINATED");

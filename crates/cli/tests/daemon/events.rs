@@ -3,11 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "that is how a test fails")]
 
 use serde_json::{Value, json};
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{Connection, Shell, daemon};
 
 /// A subscription that holds, and the number of its first change.
 fn subscribe(connection: &mut Connection, params: Value) -> (u64, u64) {
-    let request = connection.begin("events.subscribe", params);
+    let request = connection.begin(m::EventsSubscribe::NAME, params);
     let first = connection.event(request);
     assert_eq!(first.name, "subscribed");
     (request, first.data["next"].as_u64().unwrap())
@@ -57,7 +58,7 @@ fn every_change_is_told_in_order_and_again_from_its_number_on() {
     let over = next_but_queued(&mut watcher, request);
     assert_eq!((&over["change"], &over["exec_id"]), (&json!("finished"), &json!(beside)), "{over}");
     let params = session.params(json!({}));
-    session.connection.ok("session.restart", params);
+    session.connection.ok(m::SessionRestart::NAME, params);
     assert_eq!(next_but_queued(&mut watcher, request)["change"], "restarted");
     session.destroy();
     let ended = next_but_queued(&mut watcher, request);
@@ -68,7 +69,7 @@ fn every_change_is_told_in_order_and_again_from_its_number_on() {
     assert_eq!(told, ["created", "restarted", "ended"]);
     let (old, _) = subscribe(&mut late, json!({"from": 1}));
     assert_eq!(late.event(old).name, "missed");
-    watcher.fails("events.subscribe", json!({"topics": ["weather"]}), "INVALID_PARAMS");
+    watcher.fails(m::EventsSubscribe::NAME, json!({"topics": ["weather"]}), "INVALID_PARAMS");
 }
 
 #[test]
@@ -78,10 +79,10 @@ fn a_session_that_lost_its_host_and_one_that_waits_are_told() {
     session.survives();
     let mut watcher = daemon.connect();
     let (request, _) = subscribe(&mut watcher, json!({}));
-    let first = session.connection.begin("exec.run", session.params(json!({"command": "sleep 0.3"})));
+    let first = session.connection.begin(m::ExecRun::NAME, session.params(json!({"command": "sleep 0.3"})));
     assert_eq!(next_but_queued(&mut watcher, request)["change"], "started");
     let second =
-        session.connection.begin("exec.run", session.params(json!({"command": "true", "wait_s": 20})));
+        session.connection.begin(m::ExecRun::NAME, session.params(json!({"command": "true", "wait_s": 20})));
     assert_eq!(next(&mut watcher, request)["change"], "queued");
     session.connection.finish(first).data();
     session.connection.finish(second).data();
@@ -97,23 +98,23 @@ fn agents_and_mail_are_told() {
     let mut watcher = daemon.connect();
     let (request, _) = subscribe(&mut watcher, json!({"topics": ["agent", "mail"]}));
     let mut agent = daemon.connect();
-    agent.ok("agent.create", json!({"name": "ana"}));
+    agent.ok(m::AgentCreate::NAME, json!({"name": "ana"}));
     assert_eq!(next(&mut watcher, request)["agent"], "ana");
-    let used = agent.ok("agent.use", json!({"agent": "ana"}));
+    let used = agent.ok(m::AgentUse::NAME, json!({"agent": "ana"}));
     let present = next(&mut watcher, request);
     assert_eq!((&present["change"], &present["label"]), (&json!("present"), &used["label"]), "{present}");
-    let sent = agent.ok("mail.send", json!({"to": "ana", "text": "hello"}));
+    let sent = agent.ok(m::MailSend::NAME, json!({"to": "ana", "text": "hello"}));
     let told = next(&mut watcher, request);
     assert_eq!((&told["change"], &told["message_id"]), (&json!("sent"), &sent["message_id"]), "{told}");
     assert!(!told.to_string().contains("hello"), "never what is said");
-    agent.ok("agent.release", json!({}));
+    agent.ok(m::AgentRelease::NAME, json!({}));
     assert_eq!(next(&mut watcher, request)["change"], "released");
 }
 
 #[test]
 fn this_daemon_tells_where_sessions_can_be_made() {
     let daemon = daemon!();
-    let found = daemon.connect().ok("system.runtimes", json!({}));
+    let found = daemon.connect().ok(m::SystemRuntimes::NAME, json!({}));
     let local = &found["runtimes"][0];
     assert_eq!(
         (&local["kind"], &local["available"], &local["default"]),

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Output;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{Daemon, GUARD, Shell, daemon, in_each_shell, process, trl, wait_until};
@@ -126,7 +127,7 @@ fn a_daemon_can_be_asked_to_end() {
     let mut daemon = daemon!();
     let mut session = daemon.session(Shell::Bash);
     let pid = session.pid();
-    let answer = session.connection.ok("system.shutdown", json!({}));
+    let answer = session.connection.ok(m::SystemShutdown::NAME, json!({}));
     assert_eq!(answer, json!({"pid": daemon.pid(), "keep_sessions": false}));
     assert!(daemon.wait_end().success());
     assert!(!process::alive(pid));
@@ -146,7 +147,7 @@ fn sessions_may_be_kept_for_the_next_daemon() {
         session.put_state();
         let pid = session.pid();
         if way == "request" {
-            session.connection.ok("system.shutdown", json!({"keep_sessions": true}));
+            session.connection.ok(m::SystemShutdown::NAME, json!({"keep_sessions": true}));
             assert!(daemon.wait_end().success());
         } else {
             assert!(daemon.terminate().success());
@@ -170,9 +171,9 @@ fn the_first_spellings_of_the_flags_still_start_a_daemon() {
         let mut child = daemon.command().args(&words).arg(&socket).spawn().ok();
         wait_until("it listens", GUARD, || trl_testkit::Connection::open(&socket).is_ok());
         let mut connection = trl_testkit::Connection::open(&socket).ok();
-        let pong = connection.as_mut().map(|connection| connection.ok("system.ping", json!({})));
+        let pong = connection.as_mut().map(|connection| connection.ok(m::SystemPing::NAME, json!({})));
         assert!(pong.is_some_and(|pong| pong["version"].is_string()), "{words:?}");
-        connection.map(|mut connection| connection.ok("system.shutdown", json!({})));
+        connection.map(|mut connection| connection.ok(m::SystemShutdown::NAME, json!({})));
         assert!(
             child.as_mut().is_some_and(|child| child.wait().is_ok_and(|status| status.success())),
             "{words:?}"
@@ -197,8 +198,8 @@ fn flags_win_over_environment_over_dotenv_over_config() {
         wait_until("it listens", GUARD, || trl_testkit::Connection::open(&socket).is_ok());
         let connection = trl_testkit::Connection::open(&socket).ok();
         let told = connection.map(|mut connection| {
-            let info = connection.ok("system.info", json!({}));
-            connection.ok("system.shutdown", json!({}));
+            let info = connection.ok(m::SystemInfo::NAME, json!({}));
+            connection.ok(m::SystemShutdown::NAME, json!({}));
             info["limits"]["max_sessions"].clone()
         });
         assert!(child.as_mut().is_some_and(|child| child.wait().is_ok()));
@@ -232,8 +233,8 @@ fn settings_that_make_no_sense_are_named() {
 fn the_line_protocol_is_spoken_on_stdin_and_stdout() {
     let daemon = Daemon::builder(trl!()).prepare();
     let lines = [
-        json!({"id": 1, "method": "system.ping"}),
-        json!({"id": 2, "method": "session.create", "params": {"shell": "bash", "name": "io"}}),
+        json!({"id": 1, "method": m::SystemPing::NAME}),
+        json!({"id": 2, "method": m::SessionCreate::NAME, "params": {"shell": "bash", "name": "io"}}),
     ];
     let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
     for words in [&["--stdin"][..], &["serve", "--stdin"]] {
@@ -273,7 +274,8 @@ fn secrets_show_nowhere_but_in_the_session() {
         assert!(!arguments.contains(secret), "ps shows it: {arguments}");
     }
     assert!(!daemon.log().contains(secret), "the log shows it");
-    let answers = session.info().to_string() + &session.connection.ok("exec.list", json!({})).to_string();
+    let answers =
+        session.info().to_string() + &session.connection.ok(m::ExecList::NAME, json!({})).to_string();
     assert!(!answers.contains(secret));
     no_public_file_holds(&daemon.home(), secret);
     no_public_file_holds(&daemon.temporary(), secret);

@@ -1,6 +1,7 @@
 //! Limits that protect: each refusal says which one it was and how to get more.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use trl_protocol::{Method as _, methods as m};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
@@ -20,7 +21,7 @@ fn refused(answer: Result<Value, Value>, code: &str, words: &[&str]) {
 
 fn run(session: &mut Session, params: Value) -> Result<Value, Value> {
     let params = session.params(params);
-    session.connection.call("exec.run", params)
+    session.connection.call(m::ExecRun::NAME, params)
 }
 
 #[test]
@@ -28,18 +29,18 @@ fn sessions() {
     let daemon = Daemon::builder(trl!()).arg("--max-sessions").arg("2").start();
     let mut first = daemon.session(Shell::Bash);
     let _second = daemon.session(Shell::Sh);
-    let third = first.connection.call("session.create", json!({}));
-    refused(third, "MAX_SESSIONS_REACHED", &["2", "TRL_MAX_SESSIONS", "session.destroy"]);
+    let third = first.connection.call(m::SessionCreate::NAME, json!({}));
+    refused(third, "MAX_SESSIONS_REACHED", &["2", "TRL_MAX_SESSIONS", m::SessionDestroy::NAME]);
     first.destroy();
-    first.connection.ok("session.create", json!({}));
+    first.connection.ok(m::SessionCreate::NAME, json!({}));
 }
 
 #[test]
 fn memory() {
     let daemon = Daemon::builder(trl!()).env("TRL_MIN_FREE_MEMORY", "1000000G").start();
-    let created = daemon.connect().call("session.create", json!({}));
+    let created = daemon.connect().call(m::SessionCreate::NAME, json!({}));
     refused(created, "RESOURCE_PRESSURE", &["memory", "TRL_MIN_FREE_MEMORY"]);
-    daemon.connect().ok("system.ping", json!({}));
+    daemon.connect().ok(m::SystemPing::NAME, json!({}));
 }
 
 #[test]
@@ -67,7 +68,7 @@ fn requests_that_wait_for_a_session() {
     let ask = || {
         let mut connection = daemon.connect();
         for _ in 0..EACH {
-            connection.begin("exec.info", json!({"exec_id": exec_id}));
+            connection.begin(m::ExecInfo::NAME, json!({"exec_id": exec_id}));
         }
         let mut answers = 0;
         for _ in 0..EACH {
@@ -99,7 +100,7 @@ fn clients_at_a_time() {
     let mut session = daemon.session(Shell::Bash);
     let mut crowd: Vec<Connection> = (1..MOST).map(|_| daemon.connect()).collect();
     wait_until("all of them are served", GUARD, || {
-        session.connection.ok("system.stats", json!({}))["connections"] == MOST
+        session.connection.ok(m::SystemStats::NAME, json!({}))["connections"] == MOST
     });
     // One more is told so, after a while; those that are there go on.
     let line = daemon.connect().next_line().unwrap_or_default();
@@ -107,7 +108,7 @@ fn clients_at_a_time() {
     session.survives();
     // One that waits is served as soon as there is room.
     let mut late = daemon.connect();
-    late.begin("system.ping", json!({}));
+    late.begin(m::SystemPing::NAME, json!({}));
     crowd.pop();
     assert!(late.next_line().unwrap_or_default()["data"].is_object());
     session.survives();
@@ -127,7 +128,7 @@ fn a_thousand_clients_are_served_without_a_word() {
     let mut session = daemon.session(Shell::Bash);
     let crowd: Vec<Connection> = (1..MANY).map(|_| daemon.connect()).collect();
     wait_until("all of them are served", GUARD, || {
-        session.connection.ok("system.stats", json!({}))["connections"] == MANY
+        session.connection.ok(m::SystemStats::NAME, json!({}))["connections"] == MANY
     });
     session.survives();
     drop(crowd);
@@ -157,7 +158,7 @@ fn the_size_of_what_is_sent() {
     let exec_id = session.start(json!({"command": "sleep 1000", "stdin_open": true}));
     let write = |session: &mut Session| {
         let data = "y".repeat(9 << 20);
-        session.connection.call("exec.write", json!({"exec_id": exec_id, "data": data}))
+        session.connection.call(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": data}))
     };
     write(&mut session).expect("the first is below the limit");
     refused(write(&mut session), "RESOURCE_PRESSURE", &["stdin", "again"]);
@@ -172,7 +173,8 @@ fn output() {
         .run_with(json!({"command": "head -c 2000000 /dev/zero | tr '\\0' z", "max_output_bytes": 1000}));
     assert!(ran.stdout_truncated && ran.stdout_bytes == 2_000_000, "{ran:?}");
     assert!(ran.stdout.contains("left out") && ran.stdout.contains("exec.output"), "{ran:?}");
-    let range = session.connection.ok("exec.output", json!({"exec_id": ran.exec_id, "stream": "stdout"}));
+    let range =
+        session.connection.ok(m::ExecOutput::NAME, json!({"exec_id": ran.exec_id, "stream": "stdout"}));
     assert!(range["dropped_bytes"].as_u64().is_some_and(|dropped| dropped > 1_600_000), "{range:.200}");
 }
 
@@ -187,7 +189,7 @@ fn idle_time_and_age() {
         let host = session.host_pid();
         process::assert_ends("a session beyond its limit", host);
         wait_until("it is told", GUARD, || {
-            session.connection.ok("session.list", json!({}))["sessions"] == json!([])
+            session.connection.ok(m::SessionList::NAME, json!({}))["sessions"] == json!([])
         });
         refused(run(&mut session, json!({"command": "true"})), "SESSION_TERMINATED", &words);
     }
@@ -200,7 +202,7 @@ fn descriptors() {
     let mut connection = daemon.connect();
     let mut count = 0;
     let refusal = loop {
-        match connection.call("session.create", json!({"shell": "sh"})) {
+        match connection.call(m::SessionCreate::NAME, json!({"shell": "sh"})) {
             Ok(_) => count += 1,
             error => break error,
         }

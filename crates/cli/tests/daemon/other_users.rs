@@ -10,6 +10,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::json;
 use trl_testkit::process::{self, Signal};
@@ -142,7 +143,7 @@ fn another_user_is_turned_away() {
     assert!(ours.read(&mut [0; 64]).unwrap() > 0);
     let answer = ask_as_nobody(&host, frame);
     assert_eq!(String::from_utf8_lossy(&answer.stdout), "", "{answer:?}");
-    assert!(daemon.connect().ok("system.ping", json!({}))["version"].is_string());
+    assert!(daemon.connect().ok(m::SystemPing::NAME, json!({}))["version"].is_string());
     for path in dirs {
         fs::set_permissions(path, Permissions::from_mode(0o700)).unwrap();
     }
@@ -239,7 +240,7 @@ fn a_host_that_is_another_users_is_not_adopted() {
         fs::set_permissions(dir, Permissions::from_mode(0o700)).unwrap();
     }
     daemon.restart();
-    assert_eq!(daemon.connect().ok("session.list", json!({}))["sessions"], json!([]));
+    assert_eq!(daemon.connect().ok(m::SessionList::NAME, json!({}))["sessions"], json!([]));
     assert!(daemon.log().contains("user 65534 is at the other end"), "{}", daemon.log());
     let said = listener.heard();
     assert!(said.lines().all(|line| line == "heard 0"), "{said}");

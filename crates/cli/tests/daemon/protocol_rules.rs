@@ -2,13 +2,14 @@
 
 use std::io::Write as _;
 use std::net::Shutdown;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{Connection, Daemon, Shell, daemon};
 
 #[track_caller]
 fn still_answers(connection: &mut Connection) {
-    assert!(connection.ok("system.ping", json!({}))["version"].is_string());
+    assert!(connection.ok(m::SystemPing::NAME, json!({}))["version"].is_string());
 }
 
 /// Sends one line and returns the one answer to it.
@@ -33,7 +34,7 @@ fn an_id_comes_back_with_its_type() {
         json!("\u{1f600}\n\""),
         json!(1.5),
     ] {
-        let line = json!({"id": id, "method": "system.ping"}).to_string();
+        let line = json!({"id": id, "method": m::SystemPing::NAME}).to_string();
         let answer = answer_to(&mut connection, &line);
         assert_eq!((&answer["id"], &answer["ok"]), (&id, &json!(true)), "{answer}");
         let line = json!({"id": id, "method": "no.such"}).to_string();
@@ -56,7 +57,7 @@ fn lines_are_written_compact_and_in_the_documented_order() {
         "{line}"
     );
     let session = daemon.session(Shell::Bash);
-    connection.send_line(&json!({"id": 2, "method": "exec.stream", "params": {"session_id": session.id, "command": "echo hi"}}).to_string());
+    connection.send_line(&json!({"id": 2, "method": m::ExecStream::NAME, "params": {"session_id": session.id, "command": "echo hi"}}).to_string());
     let line = connection.next_raw_line().unwrap_or_default();
     assert!(line.starts_with(r#"{"id":2,"event":"started","data":{"exec_id":"e-"#), "{line}");
     let line = connection.next_raw_line().unwrap_or_default();
@@ -150,24 +151,28 @@ fn wrong_params_are_named_with_the_nearest_known_name() {
     let daemon = daemon!();
     let mut connection = daemon.connect();
     for (method, params, words) in [
-        ("exec.run", json!({"sesion_id": "x", "command": "true"}), &["sesion_id", "session_id"][..]),
-        ("exec.run", json!({"session_id": "x", "command": "true", "timeout": 5}), &["timeout", "timeout_s"]),
-        ("exec.run", json!({"session_id": "x"}), &["command"]),
-        ("exec.run", json!({"session_id": "x", "command": 5}), &["command"]),
-        ("exec.run", json!({"session_id": "x", "command": "true", "env": {"A": 1}}), &["env.A"]),
-        ("exec.run", json!({"session_id": "x", "command": "true", "env": []}), &["env"]),
-        ("exec.run", json!({"session_id": ["x"], "command": "true"}), &["session_id"]),
-        ("session.create", json!({"shel": "bash"}), &["shel", "shell"]),
-        ("session.create", json!({"limits": {"journal": 5}}), &["journal"]),
-        ("session.destroy", json!({}), &["session_id"]),
-        ("session.list", json!({"x": 1}), &["x"]),
-        ("system.ping", json!({"x": 1}), &["x"]),
+        (m::ExecRun::NAME, json!({"sesion_id": "x", "command": "true"}), &["sesion_id", "session_id"][..]),
+        (
+            m::ExecRun::NAME,
+            json!({"session_id": "x", "command": "true", "timeout": 5}),
+            &["timeout", "timeout_s"],
+        ),
+        (m::ExecRun::NAME, json!({"session_id": "x"}), &["command"]),
+        (m::ExecRun::NAME, json!({"session_id": "x", "command": 5}), &["command"]),
+        (m::ExecRun::NAME, json!({"session_id": "x", "command": "true", "env": {"A": 1}}), &["env.A"]),
+        (m::ExecRun::NAME, json!({"session_id": "x", "command": "true", "env": []}), &["env"]),
+        (m::ExecRun::NAME, json!({"session_id": ["x"], "command": "true"}), &["session_id"]),
+        (m::SessionCreate::NAME, json!({"shel": "bash"}), &["shel", "shell"]),
+        (m::SessionCreate::NAME, json!({"limits": {"journal": 5}}), &["journal"]),
+        (m::SessionDestroy::NAME, json!({}), &["session_id"]),
+        (m::SessionList::NAME, json!({"x": 1}), &["x"]),
+        (m::SystemPing::NAME, json!({"x": 1}), &["x"]),
     ] {
         let message = connection.fails(method, params, "INVALID_PARAMS");
         assert!(words.iter().all(|word| message.contains(word)), "{method}: {message}");
     }
     for params in [json!([]), json!(5), json!("text"), json!(true)] {
-        connection.fails("session.list", params, "INVALID_PARAMS");
+        connection.fails(m::SessionList::NAME, params, "INVALID_PARAMS");
     }
     let message = connection.fails("exec.rum", json!({}), "METHOD_NOT_FOUND");
     assert!(message.contains("exec.run"), "{message}");
@@ -208,7 +213,7 @@ fn a_line_just_below_the_limit_is_read() {
     session.run(&command).exits(0);
     let too_long = format!(": {}", "x".repeat(9 * 1024 * 1024));
     let params = session.params(json!({"command": too_long}));
-    let error = session.connection.call("exec.run", params).err().unwrap_or_default();
+    let error = session.connection.call(m::ExecRun::NAME, params).err().unwrap_or_default();
     assert!(
         ["PAYLOAD_TOO_LARGE", "INVALID_PARAMS"].contains(&error["code"].as_str().unwrap_or_default()),
         "{error}"
@@ -252,8 +257,8 @@ fn requests_on_one_connection_run_at_the_same_time() {
     let daemon = daemon!();
     let mut session = daemon.session(Shell::Bash);
     let params = session.params(json!({"command": "sleep 0.5"}));
-    let slow = session.connection.begin("exec.run", params);
-    let fast = session.connection.begin("system.ping", json!({}));
+    let slow = session.connection.begin(m::ExecRun::NAME, params);
+    let fast = session.connection.begin(m::SystemPing::NAME, json!({}));
     assert_eq!(session.connection.next_line().unwrap_or_default()["id"], fast, "the fast one answers first");
     assert_eq!(session.connection.finish(slow).data()["exit_code"], 0);
 }
@@ -273,7 +278,7 @@ fn a_client_that_has_said_all_still_gets_its_answers() {
     let daemon = daemon!();
     let session = daemon.session(Shell::Bash);
     let mut connection = daemon.connect();
-    let request = json!({"id": 1, "method": "exec.run", "params": {"session_id": session.id, "command": "sleep 0.2; echo late"}});
+    let request = json!({"id": 1, "method": m::ExecRun::NAME, "params": {"session_id": session.id, "command": "sleep 0.2; echo late"}});
     connection.send_line(&request.to_string());
     assert!(connection.socket().shutdown(Shutdown::Write).is_ok());
     assert_eq!(connection.next_line().unwrap_or_default()["data"]["stdout"], "late\n");
@@ -333,7 +338,7 @@ fn clients_that_come_and_go_leave_nothing_open() {
         daemon.open_descriptors() <= before + 2
             && trl_testkit::process::open_descriptors(host) <= host_before + 4
     });
-    assert_eq!(session.connection.ok("system.stats", json!({}))["connections"], 1);
+    assert_eq!(session.connection.ok(m::SystemStats::NAME, json!({}))["connections"], 1);
 }
 
 #[test]
@@ -341,7 +346,7 @@ fn a_client_that_does_not_read_harms_only_itself() {
     let daemon = daemon!();
     let mut session = daemon.session(Shell::Bash);
     let mut deaf = daemon.connect();
-    let request = json!({"id": 1, "method": "exec.run", "params": {"session_id": session.id, "command": "head -c 900000 /dev/zero | tr '\\0' x", "wait_s": 60}});
+    let request = json!({"id": 1, "method": m::ExecRun::NAME, "params": {"session_id": session.id, "command": "head -c 900000 /dev/zero | tr '\\0' x", "wait_s": 60}});
     for _ in 0..20 {
         deaf.send_line(&request.to_string());
     }
@@ -358,12 +363,12 @@ fn the_daemon_tells_about_itself() {
     let mut session = daemon.session(Shell::Bash);
     session.ok("true");
     session.ok("true");
-    let ping = session.connection.ok("system.ping", json!({}));
+    let ping = session.connection.ok(m::SystemPing::NAME, json!({}));
     assert!(
         ping["uptime_s"].as_f64().is_some_and(|uptime| uptime >= 0.0) && ping["version"].is_string(),
         "{ping}"
     );
-    let stats = session.connection.ok("system.stats", json!({}));
+    let stats = session.connection.ok(m::SystemStats::NAME, json!({}));
     assert_eq!(
         (&stats["active_sessions"], &stats["total_commands_run"], &stats["connections"]),
         (&json!(1), &json!(2), &json!(1)),
@@ -373,7 +378,7 @@ fn the_daemon_tells_about_itself() {
         stats["memory_rss_bytes"].as_u64() > Some(1_000_000) && stats["open_fds"].as_u64() > Some(3),
         "{stats}"
     );
-    let info = session.connection.ok("system.info", json!({}));
+    let info = session.connection.ok(m::SystemInfo::NAME, json!({}));
     assert_eq!(info["pid"], daemon.pid());
     let shells: Vec<&str> =
         info["shells"].as_array().into_iter().flatten().filter_map(|shell| shell["name"].as_str()).collect();

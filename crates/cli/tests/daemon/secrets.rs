@@ -6,6 +6,7 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::json;
 use trl_testkit::{Builder, Daemon, Http, daemon, needs, process, trl};
@@ -36,7 +37,7 @@ fn serving(builder: Builder) -> Daemon {
 /// What a command prints that is run over HTTP by whoever may only run.
 fn run(daemon: &Daemon, command: &str) -> String {
     let http = Http { token: RUN.to_owned(), ..daemon.http() };
-    let ran = http.ok("exec.run", json!({"session_id": "x", "command": command}));
+    let ran = http.ok(m::ExecRun::NAME, json!({"session_id": "x", "command": command}));
     format!("{}{}", ran["stdout"].as_str().unwrap(), ran["stderr"].as_str().unwrap())
 }
 
@@ -44,8 +45,8 @@ fn run(daemon: &Daemon, command: &str) -> String {
 fn neither_environment_nor_arguments_of_the_daemon_tell_its_secrets() {
     let daemon = serving(Daemon::builder(trl!())).started();
     let http = Http { token: RUN.to_owned(), ..daemon.http() };
-    http.ok("session.create", json!({"name": "x", "shell": "bash"}));
-    assert_eq!(http.call("system.shutdown", json!({})).status, 403);
+    http.ok(m::SessionCreate::NAME, json!({"name": "x", "shell": "bash"}));
+    assert_eq!(http.call(m::SystemShutdown::NAME, json!({})).status, 403);
     let pid = daemon.pid();
     let seen =
         run(&daemon, &format!("cat /proc/{pid}/environ /proc/{pid}/cmdline | tr '\\0' '\\n'; env; set"));
@@ -62,7 +63,7 @@ fn neither_environment_nor_arguments_of_the_daemon_tell_its_secrets() {
     }
     // The daemon itself still knows them.
     let admin = Http { token: ADMIN.to_owned(), ..daemon.http() };
-    assert_eq!(admin.call("system.ping", json!({})).status, 200);
+    assert_eq!(admin.call(m::SystemPing::NAME, json!({})).status, 200);
 }
 
 #[test]
@@ -91,7 +92,7 @@ fn a_command_of_the_same_user_cannot_look_into_the_daemon() {
     chown_all(daemon.home().parent().unwrap());
     let daemon = daemon.started();
     let http = Http { token: RUN.to_owned(), ..daemon.http() };
-    http.ok("session.create", json!({"name": "x", "shell": "bash"}));
+    http.ok(m::SessionCreate::NAME, json!({"name": "x", "shell": "bash"}));
     let pid = daemon.pid();
     assert_eq!(run(&daemon, "id -u").trim(), "65534");
     for what in ["environ", "mem", "maps", "fd/", "cwd/", "auxv"] {

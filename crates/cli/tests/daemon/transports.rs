@@ -4,6 +4,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Map, Value, json};
 use trl_protocol::METHODS;
@@ -123,16 +124,20 @@ fn params(method: &str, session: &str, exec: &str, way: &str) -> Value {
     match method {
         "session.create" => json!({"shell": "sh", "name": format!("made-{way}")}),
         "session.destroy" => json!({"session_id": format!("made-{way}")}),
-        "session.info" | "session.restart" | "exec.list" | "exec.cancel" => json!({"session_id": session}),
-        "exec.run" | "exec.stream" => command,
+        m::SessionInfo::NAME | m::SessionRestart::NAME | m::ExecList::NAME | "exec.cancel" => {
+            json!({"session_id": session})
+        }
+        m::ExecRun::NAME | "exec.stream" => command,
         "exec.start" => json!({"session_id": session, "command": "true"}),
         "exec.output" => json!({"exec_id": exec, "stream": "stdout"}),
         "exec.write" => json!({"exec_id": exec, "data": "x"}),
-        "exec.attach" | "exec.info" | "exec.wait" | "exec.screen" => json!({"exec_id": exec}),
+        m::ExecAttach::NAME | m::ExecInfo::NAME | m::ExecWait::NAME | "exec.screen" => {
+            json!({"exec_id": exec})
+        }
         "session.resize" => json!({"session_id": session, "rows": 20, "cols": 80}),
         "session.input" => json!({"session_id": session, "data": ""}),
         "exec.resize" => json!({"exec_id": exec, "rows": 20, "cols": 80}),
-        "file.read" | "file.stat" => json!({"session_id": session, "path": "/etc/passwd"}),
+        m::FileRead::NAME | "file.stat" => json!({"session_id": session, "path": "/etc/passwd"}),
         "file.list" => json!({"session_id": session, "path": "/", "glob": "etc"}),
         "file.write" => json!({"session_id": session, "path": format!("written-{way}"), "content": "x"}),
         "file.edit" => json!({"session_id": session, "path": "/etc/passwd", "old": "\u{1}", "new": ""}),
@@ -152,14 +157,14 @@ fn every_method_is_answered_the_same_over_every_transport() {
     let mut made = Vec::new();
     for way in WAYS {
         let name = format!("session-{way}");
-        let created = served.ask(way, "session.create", &json!({"shell": "bash", "name": name}));
+        let created = served.ask(way, m::SessionCreate::NAME, &json!({"shell": "bash", "name": name}));
         assert_eq!(created["ok"], true, "{way}: {created}");
-        let ran = served.ask(way, "exec.run", &json!({"session_id": name, "command": "echo first"}));
+        let ran = served.ask(way, m::ExecRun::NAME, &json!({"session_id": name, "command": "echo first"}));
         assert_eq!(ran["data"]["stdout"], "first\n", "{way}: {ran}");
         let agent = format!("agent-of-{way}");
-        served.ask(way, "agent.create", &json!({"name": agent}));
+        served.ask(way, m::AgentCreate::NAME, &json!({"name": agent}));
         // On no connection: what it binds would go when the way's own asks for another.
-        let token = served.ask("http", "agent.use", &json!({"agent": agent}))["data"]["token"].clone();
+        let token = served.ask("http", m::AgentUse::NAME, &json!({"agent": agent}))["data"]["token"].clone();
         assert!(token.is_string(), "{way}");
         made.push((way, name, ran["data"]["exec_id"].as_str().unwrap().to_owned(), token));
     }
@@ -170,14 +175,20 @@ fn every_method_is_answered_the_same_over_every_transport() {
         .collect();
     // What is made must be there before it is ended, and the last of all ends everything.
     let mut methods: Vec<&str> = METHODS.iter().map(|method| method.name).collect();
-    methods.sort_by_key(|method| (*method == "session.destroy", *method == "system.shutdown"));
+    methods.sort_by_key(|method| (*method == m::SessionDestroy::NAME, *method == m::SystemShutdown::NAME));
     every(methods, |method| {
         let wrong = json!({"no_such_param": 1});
         let refused: Vec<Value> = WAYS.iter().map(|way| served.ask(way, method, &wrong)).collect();
         assert_eq!(refused[0]["error"]["code"], "INVALID_PARAMS", "{method}: {}", refused[0]);
         assert!(refused.iter().all(|it| it == &refused[0]), "{method}: {refused:#?}");
         // These end with their daemon or never, and have tests of their own.
-        if matches!(*method, "system.shutdown" | "events.subscribe" | "mail.subscribe" | "session.attach") {
+        if matches!(
+            *method,
+            m::SystemShutdown::NAME
+                | m::EventsSubscribe::NAME
+                | m::MailSubscribe::NAME
+                | m::SessionAttach::NAME
+        ) {
             return;
         }
         let answers: Vec<(&str, Value)> = made
@@ -199,10 +210,10 @@ fn every_method_is_answered_the_same_over_every_transport() {
 #[test]
 fn nothing_but_answers_is_printed_to_stdout() {
     let mut served = Served::start();
-    served.ask("stdio", "session.create", &json!({"shell": "bash", "name": "s"}));
+    served.ask("stdio", m::SessionCreate::NAME, &json!({"shell": "bash", "name": "s"}));
     served.ask(
         "stdio",
-        "exec.run",
+        m::ExecRun::NAME,
         &json!({"session_id": "s", "command": "echo x; echo y >&2; echo z >/dev/tty"}),
     );
     writeln!(served.stdin, "nonsense").unwrap();

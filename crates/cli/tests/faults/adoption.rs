@@ -1,6 +1,7 @@
 //! A daemon may die at any moment: sessions and their commands go on, and the next daemon takes them over.
 
 use std::time::Duration;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{Daemon, GUARD, Session, Shell, daemon, in_each_shell, process, wait_until};
@@ -41,9 +42,9 @@ fn an_idle_session_is_adopted_as_it_was(shell: Shell) {
         }
     }
     session.keeps_state();
-    session.connection.fails("session.create", json!({"name": "here"}), "NAME_TAKEN");
+    session.connection.fails(m::SessionCreate::NAME, json!({"name": "here"}), "NAME_TAKEN");
     assert_eq!(
-        session.connection.ok("session.list", json!({}))["sessions"].as_array().map(Vec::len),
+        session.connection.ok(m::SessionList::NAME, json!({}))["sessions"].as_array().map(Vec::len),
         Some(1)
     );
 }
@@ -67,8 +68,9 @@ fn a_running_command_goes_on(shell: Shell) {
     let info = session.exec_info(&exec_id);
     assert_eq!((&info["state"], &info["command"]), (&json!("running"), &json!(command)), "{info}");
     session.refused(json!({"command": "true"}), "SESSION_BUSY");
-    let watch = session.connection.begin("exec.attach", json!({"exec_id": exec_id, "stdout_offset": 7}));
-    session.connection.ok("exec.write", json!({"exec_id": exec_id, "data": "crash\n", "eof": true}));
+    let watch =
+        session.connection.begin(m::ExecAttach::NAME, json!({"exec_id": exec_id, "stdout_offset": 7}));
+    session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": "crash\n", "eof": true}));
     let answer = session.connection.finish(watch);
     assert_eq!(answer.output_from("stdout", 7), b"after crash\n", "no gap, no repeat");
     assert_eq!(answer.data()["exit_code"], 7);
@@ -138,8 +140,8 @@ fn the_queue_and_background_commands_go_on(shell: Shell) {
         .collect();
     crash(&mut daemon, &mut session);
     assert_eq!(session.info()["queued"], 3);
-    session.connection.ok("exec.write", json!({"exec_id": held, "data": "go\n", "eof": true}));
-    session.connection.ok("exec.write", json!({"exec_id": beside, "data": "go\n", "eof": true}));
+    session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": held, "data": "go\n", "eof": true}));
+    session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": beside, "data": "go\n", "eof": true}));
     for (number, exec_id) in queued.iter().enumerate() {
         assert_eq!(session.attach(exec_id).output("stdout"), format!("{number}\n").as_bytes());
     }
@@ -152,10 +154,10 @@ fn a_repeated_write_counts_once_across_daemons(shell: Shell) {
     let mut session = daemon.session(shell);
     let exec_id = session.start(json!({"command": "cat"}));
     let write = json!({"exec_id": exec_id, "data": "once\n", "write_id": "w"});
-    session.connection.ok("exec.write", write.clone());
+    session.connection.ok(m::ExecWrite::NAME, write.clone());
     crash(&mut daemon, &mut session);
-    assert_eq!(session.connection.ok("exec.write", write)["duplicate"], true);
-    session.connection.ok("exec.write", json!({"exec_id": exec_id, "eof": true}));
+    assert_eq!(session.connection.ok(m::ExecWrite::NAME, write)["duplicate"], true);
+    session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "eof": true}));
     assert_eq!(session.attach(&exec_id).output("stdout"), b"once\n");
 }
 
@@ -190,7 +192,7 @@ fn hosts_that_died_with_their_daemon_are_cleared_away(shell: Shell) {
     daemon.restart();
     living.connection = daemon.connect();
     living.keeps_state();
-    let list = living.connection.ok("session.list", json!({}));
+    let list = living.connection.ok(m::SessionList::NAME, json!({}));
     let rows = list["sessions"].as_array().cloned().unwrap_or_default();
     assert!(
         rows.iter().all(|row| row["session_id"] == living.id.as_str() || row["state"] == "lost"),
@@ -198,14 +200,14 @@ fn hosts_that_died_with_their_daemon_are_cleared_away(shell: Shell) {
     );
     let error = living
         .connection
-        .call("exec.run", json!({"session_id": lost.id, "command": "true"}))
+        .call(m::ExecRun::NAME, json!({"session_id": lost.id, "command": "true"}))
         .err()
         .unwrap_or_default();
     let code = error["code"].as_str().unwrap_or_default();
     assert!(["SESSION_NOT_FOUND", "SESSION_TERMINATED"].contains(&code), "{error}");
     let left = daemon.leftovers().endpoints;
     assert!(left.iter().all(|path| !path.display().to_string().contains(&lost.id)), "{left:?}");
-    living.connection.ok("session.create", json!({"name": "lost", "shell": shell.name()}));
+    living.connection.ok(m::SessionCreate::NAME, json!({"name": "lost", "shell": shell.name()}));
 }
 
 in_each_shell!(
@@ -226,7 +228,7 @@ fn output_across_a_crash_has_no_gap_and_no_repeat() {
     session.connection.set_guard(Duration::from_secs(60));
     let command = "for ((i=0; i<200000; i++)); do echo $i; done";
     let params = session.params(json!({"command": command, "timeout_s": 0, "encoding": "base64"}));
-    let mut request = session.connection.begin("exec.stream", params);
+    let mut request = session.connection.begin(m::ExecStream::NAME, params);
     let exec_id = session.connection.event(request).data["exec_id"].clone();
     let mut bytes: Vec<u8> = Vec::new();
     for _ in 0..3 {
@@ -241,7 +243,7 @@ fn output_across_a_crash_has_no_gap_and_no_repeat() {
         crash(&mut daemon, &mut session);
         session.connection.set_guard(Duration::from_secs(60));
         let params = json!({"exec_id": exec_id, "stdout_offset": bytes.len(), "encoding": "base64"});
-        request = session.connection.begin("exec.attach", params);
+        request = session.connection.begin(m::ExecAttach::NAME, params);
     }
     let answer = session.connection.finish(request);
     bytes.extend(answer.output_from("stdout", bytes.len() as u64));
@@ -256,7 +258,7 @@ fn crashes_while_sessions_are_made_leave_no_stray() {
     for round in 0..8_u32 {
         let mut connection = daemon.connect();
         for shell in Shell::ALL {
-            connection.begin("session.create", json!({"shell": shell.name()}));
+            connection.begin(m::SessionCreate::NAME, json!({"shell": shell.name()}));
         }
         // Each round cuts at another moment of the creation.
         wait_until("some hosts are there", GUARD, || daemon.processes().len() as u32 > round / 2);
@@ -264,7 +266,7 @@ fn crashes_while_sessions_are_made_leave_no_stray() {
     }
     let mut connection = daemon.connect();
     let known = |connection: &mut trl_testkit::Connection| -> Vec<i64> {
-        let list = connection.ok("session.list", json!({}));
+        let list = connection.ok(m::SessionList::NAME, json!({}));
         let rows = list["sessions"].as_array().cloned().unwrap_or_default();
         rows.iter().filter_map(|row| row["host_pid"].as_i64()).collect()
     };
@@ -280,9 +282,10 @@ fn crashes_while_sessions_are_made_leave_no_stray() {
             |pid: i64| process::children(pid as i32).iter().any(|&child| known.contains(&i64::from(child)));
         hosts.iter().all(|&host| known.contains(&host) || keeps_a_known_one(host))
     });
-    let list = connection.ok("session.list", json!({}));
+    let list = connection.ok(m::SessionList::NAME, json!({}));
     for row in list["sessions"].as_array().cloned().unwrap_or_default() {
-        let ran = connection.ok("exec.run", json!({"session_id": row["session_id"], "command": "echo ok"}));
+        let ran =
+            connection.ok(m::ExecRun::NAME, json!({"session_id": row["session_id"], "command": "echo ok"}));
         assert_eq!(ran["stdout"], "ok\n", "{row}");
     }
 }
@@ -294,18 +297,18 @@ fn crashes_while_sessions_end_leave_no_stray() {
         let mut connection = daemon.connect();
         let ids: Vec<Value> = Shell::ALL
             .map(|shell| {
-                connection.ok("session.create", json!({"shell": shell.name()}))["session_id"].clone()
+                connection.ok(m::SessionCreate::NAME, json!({"shell": shell.name()}))["session_id"].clone()
             })
             .to_vec();
         for id in &ids {
-            connection.begin("session.destroy", json!({"session_id": id}));
+            connection.begin(m::SessionDestroy::NAME, json!({"session_id": id}));
         }
         daemon.restart();
     }
     let mut connection = daemon.connect();
-    let list = connection.ok("session.list", json!({}));
+    let list = connection.ok(m::SessionList::NAME, json!({}));
     for row in list["sessions"].as_array().cloned().unwrap_or_default() {
-        connection.ok("session.destroy", json!({"session_id": row["session_id"]}));
+        connection.ok(m::SessionDestroy::NAME, json!({"session_id": row["session_id"]}));
     }
     wait_until("only the daemon is left", GUARD, || daemon.processes() == [daemon.pid()]);
     let left = daemon.leftovers().session_files;
@@ -318,16 +321,16 @@ fn a_daemon_is_replaced_while_commands_run() {
     let started = daemon.trl(&["run", "-s", "work", "x=kept; echo ready"]);
     assert_eq!(String::from_utf8_lossy(&started.stdout), "ready\n", "{started:?}");
     let mut connection = daemon.connect();
-    let first = connection.ok("system.info", json!({}))["pid"].clone();
+    let first = connection.ok(m::SystemInfo::NAME, json!({}))["pid"].clone();
     let params = json!({"session_id": "work", "command": "echo up; read line; echo \"$x $line\"", "background": false, "timeout_s": 0});
-    let exec_id = connection.ok("exec.start", params)["exec_id"].clone();
+    let exec_id = connection.ok(m::ExecStart::NAME, params)["exec_id"].clone();
     let replaced = daemon.trl(&["restart"]);
     assert!(replaced.status.success(), "{replaced:?}");
     let mut connection = daemon.connect();
-    let second = connection.ok("system.info", json!({}))["pid"].clone();
+    let second = connection.ok(m::SystemInfo::NAME, json!({}))["pid"].clone();
     assert_ne!(first, second);
-    connection.ok("exec.write", json!({"exec_id": exec_id, "data": "over\n", "eof": true}));
-    let answer = connection.stream("exec.attach", json!({"exec_id": exec_id}));
+    connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": "over\n", "eof": true}));
+    let answer = connection.stream(m::ExecAttach::NAME, json!({"exec_id": exec_id}));
     assert_eq!(answer.output("stdout"), b"up\nkept over\n");
     let ended = daemon.trl(&["shutdown"]);
     assert!(ended.status.success(), "{ended:?}");

@@ -5,6 +5,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::process::Command;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -70,10 +71,11 @@ fn deadlines_and_waits_are_not_moved(shell: Shell) {
     let (request, exec_id) =
         session.stream_until(json!({"command": "echo up; sleep 1000", "timeout_s": 0}), "up\n");
     let mut second = clock.daemon.connect();
-    let waiting = second.begin("exec.run", session.params(json!({"command": "echo never", "wait_s": 0.5})));
+    let waiting =
+        second.begin(m::ExecRun::NAME, session.params(json!({"command": "echo never", "wait_s": 0.5})));
     clock.set(YEARS);
     second.finish(waiting).failed("SESSION_BUSY");
-    session.connection.ok("exec.cancel", json!({"exec_id": exec_id}));
+    session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id}));
     session.connection.finish(request).data();
     session.keeps_state();
     let exec = session.run("echo end");
@@ -102,7 +104,7 @@ fn sessions_do_not_grow_old_by_it(shell: Shell) {
     living.connection = clock.daemon.connect();
     lost.connection = clock.daemon.connect();
     let params = lost.params(json!({}));
-    lost.connection.ok("session.restart", params);
+    lost.connection.ok(m::SessionRestart::NAME, params);
     lost.run("true").exits(0).tells_of_the_shell();
     lost.has_state_back();
     living.keeps_state();

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::json;
 use trl_testkit::{Daemon, GUARD, Session, Shell, daemon, process, wait_until};
@@ -47,7 +48,7 @@ fn it_is_listed_with_a_remedy_and_its_output_stays() {
         session.connection = daemon.connect();
         whole.connection = daemon.connect();
 
-        let list = session.connection.ok("session.list", json!({}));
+        let list = session.connection.ok(m::SessionList::NAME, json!({}));
         let rows = list["sessions"].as_array().cloned().unwrap_or_default();
         assert_eq!(rows.len(), 2, "{list}");
         let row = rows.into_iter().find(|row| row["session_id"] == session.id).unwrap_or_default();
@@ -58,7 +59,7 @@ fn it_is_listed_with_a_remedy_and_its_output_stays() {
         let message = session.refused(json!({"command": "true"}), "SESSION_TERMINATED");
         assert!(message.contains("damaged") && message.contains("session.destroy"), "{message}");
         let params = session.params(json!({}));
-        session.connection.fails("session.restart", params, "SESSION_TERMINATED");
+        session.connection.fails(m::SessionRestart::NAME, params, "SESSION_TERMINATED");
         assert_eq!(session.output_of(&exec, "stdout"), b"kept\n");
         assert_eq!(session.exec_info(&exec)["exit_code"], 5);
         let shown = daemon.trl(&["ls"]);
@@ -67,7 +68,7 @@ fn it_is_listed_with_a_remedy_and_its_output_stays() {
         session.destroy();
         assert!(!file.exists());
         assert_eq!(
-            session.connection.ok("session.list", json!({}))["sessions"].as_array().map(Vec::len),
+            session.connection.ok(m::SessionList::NAME, json!({}))["sessions"].as_array().map(Vec::len),
             Some(1)
         );
     }
@@ -111,6 +112,6 @@ fn a_process_that_is_no_host_is_not_taken_for_one() {
     session.connection = daemon.connect();
     assert_eq!(session.info()["state"], "lost");
     let params = session.params(json!({}));
-    session.connection.ok("session.restart", params);
+    session.connection.ok(m::SessionRestart::NAME, params);
     assert_eq!(session.ok("echo $kept"), "yes\n");
 }

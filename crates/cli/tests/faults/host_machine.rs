@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::process::Command;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{
@@ -52,7 +53,7 @@ fn a_full_disk_costs_only_kept_output(shell: Shell) {
     }
     assert_eq!(session.output_of(&before, "stdout"), b"before\n");
     session.keeps_state();
-    let created = session.connection.call("session.create", json!({"shell": shell.name()}));
+    let created = session.connection.call(m::SessionCreate::NAME, json!({"shell": shell.name()}));
     if let Err(error) = &created {
         assert_eq!(error["code"], "RESOURCE_PRESSURE", "{error}");
         assert!(error["message"].to_string().contains("disk"), "{error}");
@@ -70,7 +71,7 @@ fn only_true_bytes(session: &mut Session, exec_id: &str, byte: u8) {
     let mut offset = 0;
     loop {
         let params = json!({"exec_id": exec_id, "stream": "stdout", "offset": offset, "encoding": "base64"});
-        let range = session.connection.ok("exec.output", params);
+        let range = session.connection.ok(m::ExecOutput::NAME, params);
         let bytes = trl_testkit::event_bytes(&range);
         assert!(bytes.iter().all(|&kept| kept == byte), "{exec_id}: bytes that were never written");
         offset = range["next_offset"].as_u64().unwrap_or_default();
@@ -95,7 +96,7 @@ fn a_read_only_disk_costs_only_kept_output(shell: Shell) {
     let ran = session.run("head -c 100000 /dev/zero | tr '\\0' x; (exit 5)").exits(5);
     assert_eq!(ran.stdout_bytes, 100_000);
     session.keeps_state();
-    let error = session.connection.call("session.create", json!({"shell": shell.name()})).err();
+    let error = session.connection.call(m::SessionCreate::NAME, json!({"shell": shell.name()})).err();
     let error = error.unwrap_or(Value::Null);
     assert_eq!(error["code"], "RESOURCE_PRESSURE", "{error}");
     assert!(error["message"].to_string().contains("ead-only"), "{error}");

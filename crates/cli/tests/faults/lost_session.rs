@@ -2,6 +2,7 @@
 //! wrote can still be read, and it can be begun again where it was.
 
 use std::os::unix::fs::PermissionsExt as _;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{Daemon, GUARD, Session, Shell, daemon, in_each_shell, process, wait_until};
@@ -20,7 +21,7 @@ fn lose(session: &mut Session) -> Value {
 #[track_caller]
 fn restart(session: &mut Session) -> Value {
     let params = session.params(json!({}));
-    session.connection.ok("session.restart", params)
+    session.connection.ok(m::SessionRestart::NAME, params)
 }
 
 fn nothing_of_it_runs_on(shell: Shell) {
@@ -98,7 +99,7 @@ fn it_is_told_with_its_last_state_and_its_output(shell: Shell) {
         }
         assert_eq!((&info["pid"], &info["queued"]), (&json!(null), &json!(0)));
         assert!(!info.to_string().contains("secret"));
-        let list = session.connection.ok("session.list", json!({}));
+        let list = session.connection.ok(m::SessionList::NAME, json!({}));
         assert_eq!(list["sessions"], json!([lost]));
         let message = session.refused(json!({"command": "true"}), "SESSION_TERMINATED");
         assert!(message.contains("session.restart"), "{message}");
@@ -118,7 +119,7 @@ fn it_is_told_with_its_last_state_and_its_output(shell: Shell) {
             assert!(told["notes"].to_string().contains(word), "{told}");
         }
         let params = session.params(json!({}));
-        let execs = session.connection.ok("exec.list", params);
+        let execs = session.connection.ok(m::ExecList::NAME, params);
         assert!(execs["execs"].as_array().is_some_and(|execs| execs.len() >= 4), "{execs}");
         daemon.restart();
         session.connection = daemon.connect();
@@ -200,17 +201,18 @@ fn a_lost_session_can_be_forgotten() {
     lose(&mut session);
     session.destroy();
     let params = session.params(json!({}));
-    session.connection.fails("session.restart", params, "SESSION_TERMINATED");
+    session.connection.fails(m::SessionRestart::NAME, params, "SESSION_TERMINATED");
     daemon.restart();
     let params = session.params(json!({}));
-    daemon.connect().fails("session.info", params, "SESSION_NOT_FOUND");
+    daemon.connect().fails(m::SessionInfo::NAME, params, "SESSION_NOT_FOUND");
 }
 
 /// A daemon that a client inside a session has started serves everybody: it outlives that session.
 #[test]
 fn a_daemon_started_from_inside_a_session_outlives_it() {
     let daemon = Daemon::builder(trl_testkit::trl!()).prepare();
-    let pid = || daemon.connect().ok("system.info", json!({}))["pid"].as_i64().unwrap_or_default() as i32;
+    let pid =
+        || daemon.connect().ok(m::SystemInfo::NAME, json!({}))["pid"].as_i64().unwrap_or_default() as i32;
     let trl = format!("TRL_HOME='{}' '{}'", daemon.home().display(), trl_testkit::trl!().display());
     assert!(daemon.trl(&["run", "-s", "outer", "true"]).status.success());
     for kill_host in [false, true] {
@@ -218,7 +220,7 @@ fn a_daemon_started_from_inside_a_session_outlives_it() {
         let gate = daemon.work().join("gate");
         let inside = format!("while [ ! -e gate ]; do sleep 0.01; done; {trl} run -s inner 'x=1'; rm gate");
         let params = json!({"session_id": "outer", "command": inside, "timeout_s": 0});
-        daemon.connect().ok("exec.start", params);
+        daemon.connect().ok(m::ExecStart::NAME, params);
         process::signal(first, process::Signal::KILL);
         process::assert_ends("the first daemon", first);
         std::fs::write(&gate, "").unwrap_or_default();
@@ -226,17 +228,17 @@ fn a_daemon_started_from_inside_a_session_outlives_it() {
         let second = pid();
         assert_ne!(first, second);
         let mut connection = daemon.connect();
-        let outer = connection.ok("session.info", json!({"session_id": "outer"}));
+        let outer = connection.ok(m::SessionInfo::NAME, json!({"session_id": "outer"}));
         assert!(
             process::descendants(outer["host_pid"].as_i64().unwrap_or_default() as i32).contains(&second)
         );
         if kill_host {
             process::signal(outer["host_pid"].as_i64().unwrap_or_default() as i32, process::Signal::KILL);
             wait_until("it is lost", GUARD, || {
-                connection.ok("session.info", json!({"session_id": "outer"}))["state"] == "lost"
+                connection.ok(m::SessionInfo::NAME, json!({"session_id": "outer"}))["state"] == "lost"
             });
         } else {
-            connection.ok("session.destroy", json!({"session_id": "outer"}));
+            connection.ok(m::SessionDestroy::NAME, json!({"session_id": "outer"}));
         }
         assert_eq!(pid(), second);
         let kept = daemon.trl(&["run", "-s", "inner", "echo $x"]);
@@ -269,10 +271,10 @@ fn its_name_may_be_taken_meanwhile() {
     lose(&mut session);
     let mut taker = daemon.session_with(Shell::Bash, json!({"name": "mine"}));
     let params = session.params(json!({}));
-    let message = session.connection.fails("session.restart", params.clone(), "NAME_TAKEN");
+    let message = session.connection.fails(m::SessionRestart::NAME, params.clone(), "NAME_TAKEN");
     assert!(message.contains(&taker.id), "{message}");
     taker.destroy();
-    session.connection.ok("session.restart", params);
+    session.connection.ok(m::SessionRestart::NAME, params);
     session.run("echo ok").exits(0);
 }
 
@@ -286,14 +288,14 @@ fn many_restarts_at_once_make_one_session() {
     let requests: Vec<u64> = (0..8)
         .map(|_| {
             let params = session.params(json!({}));
-            session.connection.begin("session.restart", params)
+            session.connection.begin(m::SessionRestart::NAME, params)
         })
         .collect();
     let answers: Vec<_> = requests.into_iter().map(|id| session.connection.finish(id).result).collect();
     assert!(answers.iter().any(Result::is_ok), "{answers:?}");
     let refused = answers.iter().filter_map(|answer| answer.as_ref().err());
     assert!(refused.into_iter().all(|error| error["code"] == "SESSION_BUSY"), "{answers:?}");
-    let list = session.connection.ok("session.list", json!({}));
+    let list = session.connection.ok(m::SessionList::NAME, json!({}));
     assert_eq!(list["sessions"].as_array().map(Vec::len), Some(1), "{list}");
     session.run("true").exits(0).tells_of_the_shell();
     session.keeps_state();

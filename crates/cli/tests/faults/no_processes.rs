@@ -6,6 +6,7 @@
 #![expect(clippy::print_stderr, reason = "what could not be tested is told")]
 
 use std::process::Command;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{Daemon, GUARD, Session, Shell, in_each_shell, process, trl, wait_until};
@@ -61,7 +62,7 @@ fn a_daemon_that_can_start_nothing_refuses_new_sessions_only(shell: Shell) {
     // What was started before may still be used up.
     let mut refusals = 0;
     for _ in 0..4 {
-        if let Err(error) = session.connection.call("session.create", json!({"shell": shell.name()})) {
+        if let Err(error) = session.connection.call(m::SessionCreate::NAME, json!({"shell": shell.name()})) {
             is_pressure(error);
             refusals += 1;
         }
@@ -71,11 +72,11 @@ fn a_daemon_that_can_start_nothing_refuses_new_sessions_only(shell: Shell) {
     // What needs a thread is refused, too, and the daemon lives on.
     lost.kill_host();
     wait_until("the session is lost", GUARD, || lost.info()["state"] == "lost");
-    let range = lost.connection.call("exec.output", json!({"exec_id": before, "stream": "stdout"}));
+    let range = lost.connection.call(m::ExecOutput::NAME, json!({"exec_id": before, "stream": "stdout"}));
     if let Err(error) = range {
         is_pressure(error);
     }
-    if let Err(error) = session.connection.call("agent.list", json!({})) {
+    if let Err(error) = session.connection.call(m::AgentList::NAME, json!({})) {
         assert_ne!(error["code"], "INTERNAL_ERROR", "{error}");
     }
     session.keeps_state();
@@ -98,7 +99,7 @@ fn a_session_that_can_start_nothing_keeps_its_shell(shell: Shell) {
     assert!(ran.exit_code != Some(0) && ran.stdout.is_empty(), "{ran:?}");
     session.run("echo \"$plain\"").exits(0).prints("a  b\n", "");
     let params = session.params(json!({"command": "echo beside", "background": true}));
-    is_pressure(session.connection.call("exec.start", params).err().unwrap_or_default());
+    is_pressure(session.connection.call(m::ExecStart::NAME, params).err().unwrap_or_default());
     other.survives();
     limit(&everyone, MANY);
     session.keeps_state();
@@ -126,7 +127,7 @@ fn a_shell_that_cannot_be_replaced_is_told_and_comes_back(shell: Shell) {
 
 #[track_caller]
 fn only_this_session(session: &mut Session) {
-    let list = session.connection.ok("session.list", json!({}));
+    let list = session.connection.ok(m::SessionList::NAME, json!({}));
     assert_eq!(list["sessions"].as_array().map(Vec::len), Some(1), "{list}");
 }
 

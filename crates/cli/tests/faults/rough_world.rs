@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::json;
 use trl_testkit::process::Signal;
@@ -53,20 +54,20 @@ fn a_host_that_stops_holds_up_nobody_else(shell: Shell) {
     let host = stopped.host_pid();
     process::signal(host, Signal::STOP);
     let params = stopped.params(json!({"command": "echo late", "wait_s": 60}));
-    let waiting = stopped.connection.begin("exec.run", params);
+    let waiting = stopped.connection.begin(m::ExecRun::NAME, params);
     other.survives();
     let mut third = daemon.connect();
-    assert_eq!(third.ok("system.stats", json!({}))["active_sessions"], 2);
+    assert_eq!(third.ok(m::SystemStats::NAME, json!({}))["active_sessions"], 2);
     let asked = std::time::Instant::now();
     for _ in 0..5 {
-        let list = third.ok("session.list", json!({}));
+        let list = third.ok(m::SessionList::NAME, json!({}));
         let rows = list["sessions"].as_array().cloned().unwrap_or_default();
         let silent = |row: &&serde_json::Value| row["unresponsive"] == true;
         assert_eq!(rows.iter().filter(silent).count(), 1, "{list}");
     }
     // Far less than a host that is only slow is waited for, even on a loaded machine.
     assert!(asked.elapsed() < std::time::Duration::from_secs(1), "{:?}", asked.elapsed());
-    assert_eq!(third.ok("session.list", json!({}))["sessions"].as_array().map(Vec::len), Some(2));
+    assert_eq!(third.ok(m::SessionList::NAME, json!({}))["sessions"].as_array().map(Vec::len), Some(2));
     daemon.session(shell).destroy();
     process::signal(host, Signal::CONT);
     assert_eq!(stopped.connection.finish(waiting).data()["stdout"], "late\n");
@@ -84,7 +85,7 @@ fn a_host_that_is_stopped_when_a_daemon_starts_is_reached_later(shell: Shell) {
     daemon.restart();
     other.connection = daemon.connect();
     other.keeps_state();
-    let list = other.connection.ok("session.list", json!({}));
+    let list = other.connection.ok(m::SessionList::NAME, json!({}));
     let rows = list["sessions"].as_array().cloned().unwrap_or_default();
     let row = rows.into_iter().find(|row| row["name"] == "stopped").unwrap_or_default();
     assert_eq!(row["unresponsive"], true, "{row}");
@@ -93,7 +94,7 @@ fn a_host_that_is_stopped_when_a_daemon_starts_is_reached_later(shell: Shell) {
     }
     stopped.connection = daemon.connect();
     let params = stopped.params(json!({"command": "echo late", "wait_s": 60}));
-    let waiting = stopped.connection.begin("exec.run", params);
+    let waiting = stopped.connection.begin(m::ExecRun::NAME, params);
     other.survives();
     process::signal(host, Signal::CONT);
     assert_eq!(stopped.connection.finish(waiting).data()["stdout"], "late\n");
@@ -113,11 +114,11 @@ fn a_stopped_host_that_is_killed_before_it_answers_is_lost(shell: Shell) {
     daemon.restart();
     session.connection = daemon.connect();
     let params = session.params(json!({"command": "echo never"}));
-    let waiting = session.connection.begin("exec.run", params);
+    let waiting = session.connection.begin(m::ExecRun::NAME, params);
     process::signal(host, Signal::KILL);
     session.connection.finish(waiting).failed("SESSION_TERMINATED");
     let params = session.params(json!({}));
-    session.connection.ok("session.restart", params);
+    session.connection.ok(m::SessionRestart::NAME, params);
     session.run("true").exits(0).tells_of_the_shell();
     session.has_state_back();
 }
@@ -144,7 +145,7 @@ fn a_stopped_host_can_be_ended(shell: Shell) {
     let (host, pid) = (session.host_pid(), session.pid());
     process::signal(host, Signal::STOP);
     let params = session.params(json!({"force": true}));
-    session.connection.ok("session.destroy", params);
+    session.connection.ok(m::SessionDestroy::NAME, params);
     process::assert_ends("a stopped host", host);
     process::assert_ends("its shell", pid);
     wait_until("nothing is left of it", GUARD, || daemon.processes() == [daemon.pid()]);
@@ -162,7 +163,7 @@ fn a_host_that_is_told_to_end_takes_its_session_along(shell: Shell) {
         process::assert_ends("a process of its session", pid);
     }
     wait_until("the session is gone or lost", GUARD, || {
-        let list = session.connection.ok("session.list", json!({}));
+        let list = session.connection.ok(m::SessionList::NAME, json!({}));
         list["sessions"].as_array().is_some_and(|rows| rows.iter().all(|row| row["state"] == "lost"))
     });
 }
@@ -195,7 +196,7 @@ fn too_few_descriptors_are_told_and_survived() {
     let mut connection = daemon.connect();
     let mut ids = Vec::new();
     let error = loop {
-        match connection.call("session.create", json!({"shell": "sh"})) {
+        match connection.call(m::SessionCreate::NAME, json!({"shell": "sh"})) {
             Ok(created) => ids.push(created["session_id"].clone()),
             Err(error) => break error,
         }
@@ -206,13 +207,14 @@ fn too_few_descriptors_are_told_and_survived() {
         "{error}"
     );
     for id in &ids {
-        let ran = connection.ok("exec.run", json!({"session_id": id, "command": "echo ok"}));
+        let ran = connection.ok(m::ExecRun::NAME, json!({"session_id": id, "command": "echo ok"}));
         assert_eq!(ran["stdout"], "ok\n");
     }
-    connection.ok("session.destroy", json!({"session_id": ids.pop()}));
-    connection.ok("session.destroy", json!({"session_id": ids.pop()}));
-    let created = connection.ok("session.create", json!({"shell": "sh"}));
-    let ran = connection.ok("exec.run", json!({"session_id": created["session_id"], "command": "echo ok"}));
+    connection.ok(m::SessionDestroy::NAME, json!({"session_id": ids.pop()}));
+    connection.ok(m::SessionDestroy::NAME, json!({"session_id": ids.pop()}));
+    let created = connection.ok(m::SessionCreate::NAME, json!({"shell": "sh"}));
+    let ran =
+        connection.ok(m::ExecRun::NAME, json!({"session_id": created["session_id"], "command": "echo ok"}));
     assert_eq!(ran["stdout"], "ok\n");
 }
 
@@ -235,7 +237,7 @@ fn a_crowd_beyond_the_descriptors_does_not_stop_the_daemon() {
     drop(crowd);
     wait_until("new clients are served again", GUARD, || {
         let mut connection = daemon.connect();
-        connection.begin("system.ping", json!({}));
+        connection.begin(m::SystemPing::NAME, json!({}));
         connection.next_line().is_some()
     });
     session.survives();

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use std::time::{Duration, Instant};
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::json;
 use trl_testkit::{Shell, daemon, process, wait_until};
@@ -47,7 +48,7 @@ fn ends(count: usize, stubborn: bool, force: bool) {
         most
     });
     let before = Instant::now();
-    daemon.connect().ok("session.destroy", json!({"session_id": id, "force": force}));
+    daemon.connect().ok(m::SessionDestroy::NAME, json!({"session_id": id, "force": force}));
     let took = before.elapsed();
     let left = crowd.into_iter().filter(|&pid| process::alive(pid)).count();
     assert_eq!(left, 0, "outlived their session");

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
 
 use std::process::{Command, Stdio};
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::process::{self, Signal, signal};
@@ -68,7 +69,7 @@ fn a_resumed_session_finds_its_shell_as_it_was() {
     let session = stage.prompt(&first, &args)["session_id"].as_str().unwrap().to_owned();
     assert!(first.seen().contains("exit code 0"), "{}", first.seen());
     wait_until("the end of its processes", GUARD, || {
-        stage.daemon.connect().ok("session.list", json!({}))["sessions"].as_array().unwrap().is_empty()
+        stage.daemon.connect().ok(m::SessionList::NAME, json!({}))["sessions"].as_array().unwrap().is_empty()
     });
     let find = json!([
         {"tool": "run", "input": {"command": "pwd; echo $x; greet you; shopt -o noglob"}},
@@ -149,16 +150,16 @@ fn a_headless_run_answers_mail_and_can_do_nothing_else() {
     let on = turn(&["on", "--harness", "claude-code"]);
     assert!(on.contains("seccomp, with network") && !on.contains(KEY), "{on}");
     let (mut ann, mut bob) = (stage.daemon.connect(), stage.daemon.connect());
-    ann.ok("agent.use", json!({"agent": "ann"}));
-    bob.ok("agent.use", json!({"agent": "bob", "harness_session_id": "h"}));
-    let sent = ann.ok("mail.send", json!({"to": "bob", "text": "Is it green?"}));
+    ann.ok(m::AgentUse::NAME, json!({"agent": "ann"}));
+    bob.ok(m::AgentUse::NAME, json!({"agent": "bob", "harness_session_id": "h"}));
+    let sent = ann.ok(m::MailSend::NAME, json!({"to": "bob", "text": "Is it green?"}));
     let mut reply = Value::Null;
     wait_until("the answer", GUARD * 5, || {
         // The end of a turn of bob's own session.
         let said = json!({"session_id": "h", "hook_event_name": "Stop"}).to_string();
         let told = stage.daemon.trl_reading(&["hook", "stop"], said.as_bytes());
         assert!(told.stdout.is_empty(), "{told:?}");
-        reply = ann.ok("mail.check_reply", json!({"message_id": sent["message_id"]}))["reply"].clone();
+        reply = ann.ok(m::MailCheckReply::NAME, json!({"message_id": sent["message_id"]}))["reply"].clone();
         !reply.is_null()
     });
     assert_eq!((&reply["text"], &reply["auto"]), (&json!("ok"), &json!(true)), "{reply}");
@@ -209,7 +210,7 @@ fn two_agents_write_to_each_other() {
     // The resumed session has its label again, so the answer to it came.
     let mut sessions = stage.daemon.connect();
     let again = json!({"agent": "ann", "harness_session_id": ann, "harness": "claude"});
-    assert_eq!(sessions.ok("agent.use", again)["label"], "claude:1");
+    assert_eq!(sessions.ok(m::AgentUse::NAME, again)["label"], "claude:1");
 }
 
 #[test]
@@ -244,6 +245,6 @@ fn a_killed_harness_leaves_nothing_behind() {
     harness.wait().unwrap();
     assert!(process::ended_within(child, GUARD), "its command runs on");
     wait_until("the end of its sessions", GUARD, || {
-        stage.daemon.connect().ok("session.list", json!({}))["sessions"].as_array().unwrap().is_empty()
+        stage.daemon.connect().ok(m::SessionList::NAME, json!({}))["sessions"].as_array().unwrap().is_empty()
     });
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
 
 use std::process::{Command, Stdio};
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::json;
 use trl_testkit::process::{self, Signal, signal};
@@ -53,7 +54,7 @@ fn a_resumed_session_finds_its_shell_as_it_was() {
     command.args([FREE, "go on"]);
     succeeds(command);
     wait_until("the end of its processes", GUARD, || {
-        stage.daemon.connect().ok("session.list", json!({}))["sessions"].as_array().unwrap().is_empty()
+        stage.daemon.connect().ok(m::SessionList::NAME, json!({}))["sessions"].as_array().unwrap().is_empty()
     });
     let second =
         Model::new(&json!([{"tool": "run", "input": {"command": "pwd; echo $x"}}, {"text": "done"}]));

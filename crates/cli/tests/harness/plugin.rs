@@ -1,6 +1,7 @@
 //! The plugin of Claude Code: that it is accepted, and what it says where trl is missing.
 
 use std::process::{Command, Stdio};
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{GUARD, daemon, wait_until};
@@ -83,7 +84,7 @@ fn what_the_hooks_say_reaches_the_model() {
     assert!(stage.daemon.trl(&["send", "--as", "ann", "bob", "psst"]).status.success());
     wait_until("the message arrives", GUARD, || {
         let unread = json!({"harness_session_id": "nobody", "agent": "bob"});
-        stage.daemon.connect().ok("mail.notices", unread)["unread"] == 1
+        stage.daemon.connect().ok(m::MailNotices::NAME, unread)["unread"] == 1
     });
     let model = Model::new(&json!([]));
     stage.install_plugin(&model);
@@ -93,7 +94,7 @@ fn what_the_hooks_say_reaches_the_model() {
     assert!(asked.contains("1 unread message") && !asked.contains("psst"), "{asked}");
     // The session is over, and its label free.
     wait_until("the label is released", GUARD, || {
-        stage.daemon.connect().ok("agent.sessions", json!({"agent": "bob"}))["sessions"] == json!([])
+        stage.daemon.connect().ok(m::AgentSessions::NAME, json!({"agent": "bob"}))["sessions"] == json!([])
     });
     assert!(said["session_id"].is_string());
 }

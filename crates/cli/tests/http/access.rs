@@ -4,6 +4,7 @@
 
 use std::io::{BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::json;
 use trl_testkit::{Daemon, Http, every, read_answer, trl};
@@ -18,7 +19,7 @@ fn served() -> (Daemon, Http) {
 fn a_request_is_answered_as_over_the_socket() {
     let (daemon, http) = served();
     for path in ["/", "/v1/rpc"] {
-        let body = json!({"id": "a b", "method": "system.ping"}).to_string();
+        let body = json!({"id": "a b", "method": m::SystemPing::NAME}).to_string();
         let answer = http.ask("POST", path, &[("Content-Type", "application/json")], body.as_bytes());
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         assert_eq!(answer.header("content-type"), Some("application/json"));
@@ -28,10 +29,16 @@ fn a_request_is_answered_as_over_the_socket() {
             answer.text()
         );
     }
-    let created = http.ok("session.create", json!({"shell": "bash", "name": "web"}));
-    assert_eq!(http.ok("exec.run", json!({"session_id": "web", "command": "x=5; echo $x"}))["stdout"], "5\n");
-    assert_eq!(http.ok("exec.run", json!({"session_id": "web", "command": "echo $x"}))["stdout"], "5\n");
-    let listed = daemon.connect().ok("session.list", json!({}));
+    let created = http.ok(m::SessionCreate::NAME, json!({"shell": "bash", "name": "web"}));
+    assert_eq!(
+        http.ok(m::ExecRun::NAME, json!({"session_id": "web", "command": "x=5; echo $x"}))["stdout"],
+        "5\n"
+    );
+    assert_eq!(
+        http.ok(m::ExecRun::NAME, json!({"session_id": "web", "command": "echo $x"}))["stdout"],
+        "5\n"
+    );
+    let listed = daemon.connect().ok(m::SessionList::NAME, json!({}));
     assert_eq!(
         listed["sessions"][0]["session_id"], created["session_id"],
         "both ways lead to the same sessions"
@@ -41,7 +48,7 @@ fn a_request_is_answered_as_over_the_socket() {
 #[test]
 fn a_fault_has_the_status_of_its_code() {
     let (_daemon, http) = served();
-    http.ok("session.create", json!({"shell": "bash", "name": "web"}));
+    http.ok(m::SessionCreate::NAME, json!({"shell": "bash", "name": "web"}));
     every(
         [
             (r#"nonsense"#, 400, "PARSE_ERROR"),
@@ -77,7 +84,7 @@ fn nothing_but_health_is_told_without_a_token() {
     let (_daemon, http) = served();
     let health = http.ask_bare("GET", "/healthz", &[], b"");
     assert_eq!((health.status, health.json()["ok"].clone()), (200, json!(true)));
-    let body = json!({"id": 1, "method": "system.ping"}).to_string();
+    let body = json!({"id": 1, "method": m::SystemPing::NAME}).to_string();
     let wrong = format!("Bearer {}x", http.token);
     let short = format!("Bearer {}", &http.token[1..]);
     let right = format!("Bearer {}", http.token);
@@ -130,7 +137,7 @@ fn requests_for_other_hosts_and_pages_of_others_are_refused() {
         .env("TRL_HTTP_ORIGINS", "https://board.example")
         .start();
     let http = daemon.http();
-    let body = json!({"id": 1, "method": "system.ping"}).to_string();
+    let body = json!({"id": 1, "method": m::SystemPing::NAME}).to_string();
     let status = |headers: &[(&str, &str)]| http.ask("POST", "/", headers, body.as_bytes()).status;
     for (host, expected) in
         [("evil.example", 403), ("localhost:1", 200), ("build.example", 200), ("[::1]", 200), ("", 403)]
@@ -164,17 +171,17 @@ fn a_token_opens_what_its_scope_says() {
     let http = |token: &str| Http { token: token.to_owned(), ..daemon.http() };
     let (board, ci, ops) =
         (http("look-only-0123456789"), http("work-0123456789abcdef"), http("rule-0123456789abcdef"));
-    assert_eq!(board.call("session.list", json!({})).status, 200);
-    let refused = board.call("session.create", json!({}));
+    assert_eq!(board.call(m::SessionList::NAME, json!({})).status, 200);
+    let refused = board.call(m::SessionCreate::NAME, json!({}));
     assert_eq!(
         (refused.status, &refused.json()["error"]["code"]),
         (403, &json!("AUTH_FAILED")),
         "{refused:?}"
     );
-    assert_eq!(ci.call("session.create", json!({"name": "x", "shell": "sh"})).status, 200);
-    assert_eq!(board.call("session.destroy", json!({"session_id": "x"})).status, 403);
-    assert_eq!(ci.call("system.shutdown", json!({})).status, 403);
-    assert_eq!(ops.call("session.info", json!({"session_id": "x"})).status, 200);
+    assert_eq!(ci.call(m::SessionCreate::NAME, json!({"name": "x", "shell": "sh"})).status, 200);
+    assert_eq!(board.call(m::SessionDestroy::NAME, json!({"session_id": "x"})).status, 403);
+    assert_eq!(ci.call(m::SystemShutdown::NAME, json!({})).status, 403);
+    assert_eq!(ops.call(m::SessionInfo::NAME, json!({"session_id": "x"})).status, 200);
     assert!(!daemon.log().contains("0123456789"), "no token is logged");
 }
 

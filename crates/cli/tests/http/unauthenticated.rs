@@ -5,6 +5,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::json;
 use trl_testkit::{Daemon, WebSocket, trl};
@@ -28,9 +29,12 @@ fn silent_connections_and_health_checks_lock_nobody_out() {
         idle.push(stream);
     }
     let begun = Instant::now();
-    assert_eq!(http.call("system.ping", json!({})).status, 200);
+    assert_eq!(http.call(m::SystemPing::NAME, json!({})).status, 200);
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
-    assert!(socket.ok("system.ping", json!({}))["version"].is_string(), "a client that was there stays");
+    assert!(
+        socket.ok(m::SystemPing::NAME, json!({}))["version"].is_string(),
+        "a client that was there stays"
+    );
     drop(idle);
 }
 
@@ -39,13 +43,13 @@ fn a_token_takes_no_more_places_than_are_allowed_and_one_that_is_free_again_is_g
     let daemon = Daemon::builder(trl!()).http().env("TRL_MAX_CONNECTIONS", "2").start();
     let http = daemon.http();
     let held = [WebSocket::open(&http), WebSocket::open(&http)];
-    let refused = http.call("system.ping", json!({}));
+    let refused = http.call(m::SystemPing::NAME, json!({}));
     assert_eq!((refused.status, &refused.json()["error"]["code"]), (503, &json!("RESOURCE_PRESSURE")));
     assert!(refused.text().contains("TRL_MAX_CONNECTIONS"), "{}", refused.text());
     let health = http.ask_bare("GET", "/healthz", &[], b"");
     assert_eq!(health.status, 200, "health needs no place");
     drop(held);
-    assert_eq!(http.call("system.ping", json!({})).status, 200);
+    assert_eq!(http.call(m::SystemPing::NAME, json!({})).status, 200);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{Daemon, Session, Shell, daemon, trl};
@@ -38,22 +39,22 @@ fn files_are_as_the_session_sees_them() {
         let session = daemon.session_with(Shell::Bash, json!({"isolation": isolation}));
         let mut asked = Asked { daemon: &daemon, session };
         // The workspace is that of the outside; the private directories are not.
-        asked.ok("file.write", json!({"path": "made", "content": "by request\n"}));
+        asked.ok(m::FileWrite::NAME, json!({"path": "made", "content": "by request\n"}));
         asked.session.run("cat made").exits(0).prints("by request\n", "");
         asked.session.ok("echo private > /tmp/only-inside; cd /tmp");
-        assert_eq!(asked.ok("file.read", json!({"path": "only-inside"}))["text"], "private\n");
+        assert_eq!(asked.ok(m::FileRead::NAME, json!({"path": "only-inside"}))["text"], "private\n");
         assert!(!std::path::Path::new("/tmp/only-inside").exists());
         let large = "x".repeat(1 << 20);
-        asked.ok("file.write", json!({"path": "/tmp/large", "content": large}));
+        asked.ok(m::FileWrite::NAME, json!({"path": "/tmp/large", "content": large}));
         assert_eq!(asked.session.ok("wc -c < /tmp/large").trim(), "1048576");
-        assert_eq!(asked.ok("file.read", json!({"path": "/tmp/large"}))["text"], large);
-        asked.ok("file.make_dir", json!({"path": "dir"}));
-        asked.ok("file.move", json!({"from": "only-inside", "to": "dir/moved"}));
-        let listed = asked.ok("file.list", json!({"path": "dir"})).to_string();
+        assert_eq!(asked.ok(m::FileRead::NAME, json!({"path": "/tmp/large"}))["text"], large);
+        asked.ok(m::FileMakeDir::NAME, json!({"path": "dir"}));
+        asked.ok(m::FileMove::NAME, json!({"from": "only-inside", "to": "dir/moved"}));
+        let listed = asked.ok(m::FileList::NAME, json!({"path": "dir"})).to_string();
         assert!(listed.contains("moved"), "{listed}");
-        asked.ok("file.edit", json!({"path": "dir/moved", "old": "private", "new": "edited"}));
-        assert_eq!(asked.ok("file.read", json!({"path": "dir/moved"}))["text"], "edited\n");
-        asked.ok("file.remove", json!({"path": "dir", "recursive": true}));
+        asked.ok(m::FileEdit::NAME, json!({"path": "dir/moved", "old": "private", "new": "edited"}));
+        assert_eq!(asked.ok(m::FileRead::NAME, json!({"path": "dir/moved"}))["text"], "edited\n");
+        asked.ok(m::FileRemove::NAME, json!({"path": "dir", "recursive": true}));
         // What the session has not, a request has not either.
         let outside = daemon.user_home().join("outside");
         fs::write(&outside, "secret").unwrap();
@@ -61,10 +62,10 @@ fn files_are_as_the_session_sees_them() {
         symlink(&outside, daemon.work().join("link")).unwrap();
         let link = daemon.work().join("link");
         for path in [&outside, &hidden, &link, &daemon.socket()] {
-            assert_eq!(asked.fails("file.read", json!({"path": path})), "FILE_NOT_FOUND", "{path:?}");
+            assert_eq!(asked.fails(m::FileRead::NAME, json!({"path": path})), "FILE_NOT_FOUND", "{path:?}");
         }
         for path in ["/usr/written", "/etc/written", "/proc/sys/kernel/hostname"] {
-            let code = asked.fails("file.write", json!({"path": path, "content": "x"}));
+            let code = asked.fails(m::FileWrite::NAME, json!({"path": path, "content": "x"}));
             assert!(code.starts_with("FILE_"), "{path}: {code}");
         }
         assert_eq!(fs::read_to_string(&outside).unwrap(), "secret");
@@ -87,11 +88,11 @@ fn a_race_for_a_path_leads_nowhere() {
     let mut connection = daemon.connect();
     for _ in 0..200 {
         let params = asked.session.params(json!({"path": "at/file"}));
-        if let Ok(read) = connection.call("file.read", params) {
+        if let Ok(read) = connection.call(m::FileRead::NAME, params) {
             assert_eq!(read["text"], "own\n");
         }
         let params = asked.session.params(json!({"path": "at/new", "content": "x"}));
-        connection.call("file.write", params).ok();
+        connection.call(m::FileWrite::NAME, params).ok();
     }
     let names: Vec<_> = fs::read_dir(&outside).unwrap().flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(names, ["file"]);

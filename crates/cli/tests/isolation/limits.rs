@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 use serde_json::json;
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{Daemon, GUARD, Shell, daemon, trl, wait_until};
 
 use super::outside::NOBODY;
@@ -10,11 +11,11 @@ use super::outside::NOBODY;
 /// Root has cgroups on most machines; where it has none, the refusal is the right answer.
 pub(crate) fn has_groups(daemon: &Daemon) -> bool {
     let asked = json!({"limits": {"memory": "256M", "pids": 50, "cpu": 1.0}});
-    match daemon.connect().call("session.create", asked) {
+    match daemon.connect().call(m::SessionCreate::NAME, asked) {
         Ok(created) => {
             daemon
                 .connect()
-                .ok("session.destroy", json!({"session_id": created["session_id"], "force": true}));
+                .ok(m::SessionDestroy::NAME, json!({"session_id": created["session_id"], "force": true}));
             true
         }
         Err(fault) => {
@@ -37,16 +38,16 @@ fn memory_and_processes_are_bounded_for_all_together() {
         session.ok("x=kept");
         let hog = "head -c 300000000 /dev/zero | tail | wc -c";
         let hogged =
-            daemon.connect().ok("exec.run", session.params(json!({"command": hog, "timeout_s": 60})));
+            daemon.connect().ok(m::ExecRun::NAME, session.params(json!({"command": hog, "timeout_s": 60})));
         assert_ne!(hogged["stdout"], "300000000\n", "{isolation}");
         assert_eq!(hogged["limit"], "memory", "{isolation}: {hogged}");
         let told = session.exec_info(hogged["exec_id"].as_str().unwrap_or_default());
         assert_eq!(told["limit"], "memory", "{told}");
-        let ran = daemon.connect().ok("exec.run", session.params(json!({"command": "echo $x"})));
+        let ran = daemon.connect().ok(m::ExecRun::NAME, session.params(json!({"command": "echo $x"})));
         assert_eq!((&ran["stdout"], &ran["limit"]), (&json!("kept\n"), &json!(null)), "{ran}");
         let forks = "for i in $(seq 100); do sleep 1000 & done >/dev/null 2>&1; :";
         let forked =
-            daemon.connect().ok("exec.run", session.params(json!({"command": forks, "timeout_s": 60})));
+            daemon.connect().ok(m::ExecRun::NAME, session.params(json!({"command": forks, "timeout_s": 60})));
         assert_eq!(forked["limit"], "pids", "{isolation}: {forked}");
         let info = session.info();
         assert!(info["usage"]["cpu_s"].as_f64().is_some_and(|seconds| seconds > 0.0), "{info}");
@@ -79,7 +80,7 @@ fn each_process_is_bounded() {
             session.run("ulimit -n; ulimit -f; ulimit -t").exits(0).prints("64\n1024\n1\n", "");
             let ended_by = |command: &str| {
                 let params = session.params(json!({"command": command, "timeout_s": 60}));
-                let ran = daemon.connect().ok("exec.run", params);
+                let ran = daemon.connect().ok(m::ExecRun::NAME, params);
                 assert!(ran["timed_out"] == false && ran["exit_code"] != 0, "{ran}");
                 ran["limit"].clone()
             };
@@ -110,7 +111,7 @@ fn private_directories_are_bounded() {
         daemon.session_with(Shell::Bash, json!({"isolation": "workspace", "limits": {"disk": "1M"}}));
     assert_ne!(session.run("head -c 3000000 /dev/zero > /tmp/big").exit_code, Some(0));
     session.ok("rm /tmp/big; head -c 300000 /dev/zero > /tmp/small");
-    let fault = daemon.connect().call("session.create", json!({"limits": {"disk": "1M"}})).unwrap_err();
+    let fault = daemon.connect().call(m::SessionCreate::NAME, json!({"limits": {"disk": "1M"}})).unwrap_err();
     assert_eq!(fault["code"], "ISOLATION_UNAVAILABLE", "{fault}");
 }
 
@@ -136,7 +137,7 @@ fn usage_is_told() {
             at_least("processes", 2.0);
             at_least("written_bytes", 3_000_000.0);
         }
-        let stats = daemon.connect().ok("system.stats", json!({}));
+        let stats = daemon.connect().ok(m::SystemStats::NAME, json!({}));
         assert!(stats["usage"]["processes"].as_u64().is_some_and(|count| count >= 4), "{stats}");
         if daemon.user() == rustix::process::geteuid().as_raw() {
             let top: serde_json::Value =

@@ -4,6 +4,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{Daemon, GUARD, Session, Shell, daemon, process, trl, wait_until};
@@ -74,7 +75,8 @@ fn listed_hosts_are_reached_and_no_others() {
                     "{host}: {ran:?}"
                 );
             }
-            let told = daemon.connect().ok("exec.run", session.params(json!({"command": connect(&host)})));
+            let told =
+                daemon.connect().ok(m::ExecRun::NAME, session.params(json!({"command": connect(&host)})));
             let notes = told["notes"].to_string();
             assert!(notes.contains(&format!("{host} is not on the session's list")), "{told}");
         }
@@ -102,7 +104,7 @@ fn decisions_are_events() {
     let daemon = daemon!();
     let port = server();
     let mut events = daemon.connect();
-    let watch = events.begin("events.subscribe", json!({"topics": ["net"]}));
+    let watch = events.begin(m::EventsSubscribe::NAME, json!({"topics": ["net"]}));
     events.event(watch);
     let mut session = session(&daemon, json!([format!("127.0.0.1:{port}")]));
     session.run(&format!("ask 'CONNECT 127.0.0.1:{port} HTTP/1.1\\r\\n\\r\\nGET / HTTP/1.0\\r\\n\\r\\n'"));
@@ -133,14 +135,14 @@ fn the_way_out_survives_the_daemon_and_the_host() {
     daemon.kill9();
     daemon.restart();
     let mut connection = daemon.connect();
-    let ran = connection.ok("exec.run", asked.clone());
+    let ran = connection.ok(m::ExecRun::NAME, asked.clone());
     assert!(ran["stdout"].to_string().contains("heard"), "{ran}");
     process::signal(host, rustix::process::Signal::KILL);
     wait_until("the session is lost", GUARD, || {
-        connection.ok("session.info", json!({"session_id": id}))["state"] == "lost"
+        connection.ok(m::SessionInfo::NAME, json!({"session_id": id}))["state"] == "lost"
     });
-    connection.ok("session.restart", json!({"session_id": id}));
-    let ran = connection.ok("exec.run", asked);
+    connection.ok(m::SessionRestart::NAME, json!({"session_id": id}));
+    let ran = connection.ok(m::ExecRun::NAME, asked);
     assert!(ran["stdout"].to_string().contains("heard"), "{ran}");
 }
 
@@ -161,9 +163,9 @@ fn a_list_is_looked_at_before_there_is_a_session() {
     let mut connection = daemon.connect();
     for host in ["https://a.example", "", "a b", "*x.example", "a.example:http"] {
         let asked = json!({"isolation": {"profile": "strict", "net": {"allow": [host]}}});
-        let message = connection.fails("session.create", asked, "INVALID_PARAMS");
+        let message = connection.fails(m::SessionCreate::NAME, asked, "INVALID_PARAMS");
         assert!(message.contains("net.allow"), "{message}");
     }
     let asked = json!({"isolation": {"profile": "none", "net": {"allow": ["a.example"]}}});
-    connection.fails("session.create", asked, "INVALID_PARAMS");
+    connection.fails(m::SessionCreate::NAME, asked, "INVALID_PARAMS");
 }

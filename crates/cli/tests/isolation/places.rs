@@ -5,6 +5,7 @@
 use std::fs;
 use std::os::unix::fs::{chown, symlink};
 use std::path::{Path, PathBuf};
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{Daemon, Shell, daemon, trl};
@@ -24,7 +25,7 @@ fn made(daemon: &Daemon, name: &str) -> PathBuf {
 }
 
 fn refused(daemon: &Daemon, params: Value) -> Value {
-    daemon.connect().call("session.create", params).unwrap_err()
+    daemon.connect().call(m::SessionCreate::NAME, params).unwrap_err()
 }
 
 fn message(fault: &Value) -> &str {
@@ -69,7 +70,7 @@ fn commands_have_directories_of_the_inside() {
             // Of the outside, and not there.
             for dir in [daemon.home(), PathBuf::from("/tmp/gone")] {
                 let asked = session.params(json!({"command": "pwd", "working_dir": dir}));
-                let fault = daemon.connect().call("exec.run", asked).unwrap_err();
+                let fault = daemon.connect().call(m::ExecRun::NAME, asked).unwrap_err();
                 assert_eq!(fault["details"]["field"], "working_dir", "{fault}");
             }
         }
@@ -222,7 +223,7 @@ fn a_kept_state_does_not_leave_its_isolation() {
         let params = json!({"isolation": isolation, "working_dir": dir, "restore_state": "k"});
         let mut other = daemon.session_with(Shell::Bash, params);
         let asked = other.params(json!({"command": "echo \"<$x>\"; type -t ls"}));
-        let ran = daemon.connect().ok("exec.run", asked);
+        let ran = daemon.connect().ok(m::ExecRun::NAME, asked);
         assert_eq!(ran["stdout"], "<>\nfile\n", "{isolation} {ran}");
         assert!(ran["notes"].to_string().contains("was not restored"), "{ran}");
         other.destroy();
@@ -247,7 +248,7 @@ fn a_port_is_waited_for_in_the_sessions_own_network() {
             until.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
             daemon
                 .connect()
-                .call("exec.wait", json!({"exec_id": exec, "until": {"port": until}, "timeout_s": 20}))
+                .call(m::ExecWait::NAME, json!({"exec_id": exec, "until": {"port": until}, "timeout_s": 20}))
         };
         let idle = session.start(json!({"command": "sleep 0.3", "background": true}));
         assert_eq!(

@@ -1,6 +1,7 @@
 //! What is enforced is reported, and what cannot be enforced is refused.
 
 use serde_json::json;
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{Daemon, Shell, daemon, trl};
 
 use super::escapes::escapes;
@@ -26,7 +27,7 @@ fn a_session_tells_what_holds_it() {
     assert_eq!(by("system calls").as_deref(), Some("seccomp"));
     let mut plain = daemon.session(Shell::Bash);
     assert_eq!(plain.info()["isolation"], json!(null));
-    let about = daemon.connect().ok("system.info", json!({}));
+    let about = daemon.connect().ok(m::SystemInfo::NAME, json!({}));
     assert_eq!(about["isolation"], json!(["none", "workspace", "strict"]), "{about}");
 }
 
@@ -35,7 +36,7 @@ fn what_cannot_be_enforced_is_refused() {
     let daemon = daemon!();
     let mut connection = daemon.connect();
     let mut refused = |isolation: serde_json::Value, code: &str, text: &str| {
-        let made = connection.call("session.create", json!({"isolation": isolation}));
+        let made = connection.call(m::SessionCreate::NAME, json!({"isolation": isolation}));
         assert!(made.is_err(), "{isolation}: {made:?}");
         let fault = made.unwrap_err();
         assert_eq!(fault["code"], code, "{fault}");
@@ -59,10 +60,10 @@ fn without_namespaces_less_is_accepted_only_on_request() {
     let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
     let daemon = Daemon::builder(trl!()).launched_by(&["unshare", "-Ur", "bash", "-c", script]).start();
     let mut connection = daemon.connect();
-    let fault = connection.call("session.create", json!({"isolation": "workspace"})).unwrap_err();
+    let fault = connection.call(m::SessionCreate::NAME, json!({"isolation": "workspace"})).unwrap_err();
     assert_eq!(fault["code"], "ISOLATION_UNAVAILABLE", "{fault}");
     assert!(fault["message"].as_str().is_some_and(|text| text.contains("max_user_namespaces")), "{fault}");
-    let about = connection.ok("system.info", json!({}));
+    let about = connection.ok(m::SystemInfo::NAME, json!({}));
     assert_eq!(about["isolation"], json!(["none"]), "{about}");
     let isolation = json!({"profile": "workspace", "best_effort": true});
     let mut session = daemon.session_with(Shell::Bash, json!({"isolation": isolation}));
@@ -80,7 +81,7 @@ fn without_namespaces_less_is_accepted_only_on_request() {
     assert!(!info["isolation"]["enforced"].to_string().contains("limit disk"), "{info}");
     // It has a shell in its bin.
     let root = json!({"profile": "workspace", "best_effort": true, "root": "/usr"});
-    let fault = connection.call("session.create", json!({"isolation": root})).unwrap_err();
+    let fault = connection.call(m::SessionCreate::NAME, json!({"isolation": root})).unwrap_err();
     assert_eq!(fault["code"], "ISOLATION_UNAVAILABLE", "{fault}");
     let outside = Outside::around(&daemon);
     let (escaped, tried) = escapes(&daemon, &outside, Shell::Bash, isolation, false);
@@ -138,7 +139,7 @@ fn the_configured_default_holds_for_agents() {
     let ran = mcp
         .fields("run", json!({"command": "ls -a ~ | wc -l; ls /opt 2>&1 | wc -l; echo x > made; cat made"}));
     assert_eq!(ran["stdout"], "2\n1\nx\n", "{ran}");
-    let sessions = daemon.connect().ok("session.list", json!({}));
+    let sessions = daemon.connect().ok(m::SessionList::NAME, json!({}));
     let one = &sessions["sessions"][0];
     assert_eq!(one["isolation"]["requested"]["profile"], "strict", "{sessions}");
 }
@@ -147,15 +148,15 @@ fn the_configured_default_holds_for_agents() {
 #[test]
 fn support_is_told() {
     let root = daemon!();
-    let about = root.connect().ok("system.info", json!({}));
+    let about = root.connect().ok(m::SystemInfo::NAME, json!({}));
     assert!(about["isolation_missing"].is_null() || about["isolation_missing"].is_array(), "{about}");
     let ordinary = Daemon::builder(trl!()).as_user(NOBODY).start();
-    let about = ordinary.connect().ok("system.info", json!({}));
+    let about = ordinary.connect().ok(m::SystemInfo::NAME, json!({}));
     assert_eq!(about["isolation"], json!(["none", "workspace", "strict"]), "{about}");
     let missing = about["isolation_missing"].to_string();
     assert!(missing.contains("limit memory") && missing.contains("Delegate=yes"), "{about}");
     let limits = json!({"limits": {"cpu": 0.5}});
-    let fault = ordinary.connect().call("session.create", limits).unwrap_err();
+    let fault = ordinary.connect().call(m::SessionCreate::NAME, limits).unwrap_err();
     assert_eq!(fault["code"], "ISOLATION_UNAVAILABLE", "{fault}");
     assert!(fault["message"].as_str().is_some_and(|text| text.contains("Delegate=yes")), "{fault}");
     let less = json!({"isolation": {"best_effort": true}, "limits": {"cpu": 0.5, "memory": "512M"}});

@@ -5,6 +5,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::Path;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -66,7 +67,7 @@ fn the_directory_is_everything_that_there_is() {
         inside.ok("echo new > /etc/new");
         assert_eq!(fs::read_to_string(root.path().join("etc/new")).unwrap(), "new\n");
         let by_request = inside.params(json!({"path": "/etc/own"}));
-        assert_eq!(daemon.connect().ok("file.read", by_request)["text"], "of the root\n");
+        assert_eq!(daemon.connect().ok(m::FileRead::NAME, by_request)["text"], "of the root\n");
         inside.destroy();
     }
 }

@@ -1,6 +1,7 @@
 //! Everything that a session can do works in an isolated one, too.
 
 use serde_json::json;
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{Daemon, GUARD, Shell, daemon, process, trl, wait_until};
 
 use super::outside::NOBODY;
@@ -33,7 +34,7 @@ fn the_shell_is_replaced_with_its_state() {
         session.run("kill -9 $$");
         session.run("echo $x; sh -c 'echo $Y'; pwd").exits(0).prints("kept\nalso\n/tmp\n", "");
         session.kill_host();
-        daemon.connect().ok("session.restart", json!({"session_id": session.info()["session_id"]}));
+        daemon.connect().ok(m::SessionRestart::NAME, json!({"session_id": session.info()["session_id"]}));
         session.run("echo $x; sh -c 'echo $Y'").exits(0).prints("kept\nalso\n", "");
         let info = session.info();
         assert_eq!(info["isolation"]["requested"]["profile"], profile, "{info}");
@@ -82,11 +83,11 @@ fn a_session_outlives_its_daemon_and_ends_whole() {
     daemon.kill9();
     daemon.restart();
     let mut connection = daemon.connect();
-    let ran = connection.ok("exec.run", json!({"session_id": id, "command": "echo $x"}));
+    let ran = connection.ok(m::ExecRun::NAME, json!({"session_id": id, "command": "echo $x"}));
     assert_eq!(ran["stdout"], "kept\n");
     let all = process::descendants(host);
     assert!(all.len() >= 5, "{all:?}");
-    connection.ok("session.destroy", json!({"session_id": id, "force": true}));
+    connection.ok(m::SessionDestroy::NAME, json!({"session_id": id, "force": true}));
     let left: Vec<i32> = all.into_iter().filter(|&pid| process::alive(pid)).collect();
     assert!(left.is_empty(), "{left:?}");
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::panic, reason = "what the tests share is test code too")]
 
 use serde_json::{Value, json};
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{Connection, Daemon, GUARD, daemon, trl, wait_until};
 
 use crate::isolation::outside::{NOBODY, Outside};
@@ -10,23 +11,23 @@ use crate::isolation::outside::{NOBODY, Outside};
 /// An agent that answers with a command and is not there itself.
 fn responder(daemon: &Daemon, name: &str, mut params: Value) {
     let mut connection = daemon.connect();
-    connection.ok("agent.create", json!({ "name": name }));
-    connection.ok("agent.use", json!({ "agent": name }));
+    connection.ok(m::AgentCreate::NAME, json!({ "name": name }));
+    connection.ok(m::AgentUse::NAME, json!({ "agent": name }));
     params["on"] = json!(true);
-    let on = connection.ok("mail.autorespond", params);
+    let on = connection.ok(m::MailAutorespond::NAME, params);
     assert_eq!((&on["on"], &on["sandbox"]), (&json!(true), &json!("namespaces+landlock+seccomp")));
-    connection.ok("agent.release", json!({}));
+    connection.ok(m::AgentRelease::NAME, json!({}));
 }
 
 fn asker(daemon: &Daemon) -> Connection {
     let mut connection = daemon.connect();
-    connection.ok("agent.create", json!({"name": "asker"}));
-    connection.ok("agent.use", json!({"agent": "asker"}));
+    connection.ok(m::AgentCreate::NAME, json!({"name": "asker"}));
+    connection.ok(m::AgentUse::NAME, json!({"agent": "asker"}));
     connection
 }
 
 fn answer(asker: &mut Connection, to: &str) -> String {
-    let heard = asker.ok("mail.send_and_wait", json!({"to": to, "text": "hello", "timeout_s": 60.0}));
+    let heard = asker.ok(m::MailSendAndWait::NAME, json!({"to": to, "text": "hello", "timeout_s": 60.0}));
     heard["reply"]["text"].as_str().unwrap_or_else(|| panic!("{heard}")).to_owned()
 }
 
@@ -127,7 +128,7 @@ fn a_command_has_limits() {
     let mut asker = asker(&daemon);
     let forks = "n=0; while [ $n -lt 200 ]; do sleep 100 & n=$((n+1)); done 2>/dev/null; echo all";
     responder(&daemon, "forks", json!({"command": ["bash", "-c", forks]}));
-    asker.ok("mail.send", json!({"to": "forks", "text": "hello"}));
+    asker.ok(m::MailSend::NAME, json!({"to": "forks", "text": "hello"}));
     let memory = "x=$(head -c 3000000000 /dev/zero | tr '\\0' a); echo got ${#x}";
     responder(
         &daemon,
@@ -136,9 +137,9 @@ fn a_command_has_limits() {
     );
     assert_eq!(answer(&mut asker, "memory"), "refused");
     let mut connection = daemon.connect();
-    connection.ok("agent.use", json!({"agent": "forks"}));
+    connection.ok(m::AgentUse::NAME, json!({"agent": "forks"}));
     wait_until("forks are refused", GUARD, || {
-        connection.ok("mail.dead_letters", json!({}))["dead_letters"] != json!([])
+        connection.ok(m::MailDeadLetters::NAME, json!({}))["dead_letters"] != json!([])
     });
 }
 
@@ -166,16 +167,16 @@ fn a_command_that_fails_is_a_dead_letter_with_its_last_words() {
     let mut asker = asker(&daemon);
     responder(&daemon, "broken", json!({"command": "echo 'out of \u{1b}[31mpaper' >&2; exit 3"}));
     responder(&daemon, "absent", json!({"command": ["no-such-program"]}));
-    asker.ok("mail.send", json!({"to": "broken", "text": "hello"}));
-    asker.ok("mail.send", json!({"to": "absent", "text": "hello"}));
+    asker.ok(m::MailSend::NAME, json!({"to": "broken", "text": "hello"}));
+    asker.ok(m::MailSend::NAME, json!({"to": "absent", "text": "hello"}));
     responder(&daemon, "bell", json!({"command": "echo ding"}));
     assert_eq!(answer(&mut asker, "bell"), "ding");
     for (name, words) in [("broken", "out of \\u{1b}[31mpaper"), ("absent", "could not be started")] {
         let mut connection = daemon.connect();
-        connection.ok("agent.use", json!({ "agent": name }));
+        connection.ok(m::AgentUse::NAME, json!({ "agent": name }));
         let mut found = Value::Null;
         wait_until("there is a dead letter", GUARD, || {
-            found = connection.ok("mail.dead_letters", json!({}));
+            found = connection.ok(m::MailDeadLetters::NAME, json!({}));
             found["dead_letters"] != json!([])
         });
         let letter = &found["dead_letters"][0];
@@ -195,9 +196,9 @@ fn three_agents_that_answer_everything_stop_by_themselves() {
     }
     for (n, name) in names.into_iter().enumerate() {
         let mut connection = daemon.connect();
-        connection.ok("agent.use", json!({ "agent": name }));
-        connection.ok("mail.send", json!({"to": names[(n + 1) % 3], "text": "how are you?"}));
-        connection.ok("agent.release", json!({}));
+        connection.ok(m::AgentUse::NAME, json!({ "agent": name }));
+        connection.ok(m::MailSend::NAME, json!({"to": names[(n + 1) % 3], "text": "how are you?"}));
+        connection.ok(m::AgentRelease::NAME, json!({}));
     }
     // An answer to who asks last comes when everything before it was looked at; twice, since an
     // answer to an answer would have come in between.
@@ -208,8 +209,8 @@ fn three_agents_that_answer_everything_stop_by_themselves() {
     }
     for name in names {
         let mut connection = daemon.connect();
-        connection.ok("agent.use", json!({ "agent": name, "label": "looks" }));
-        let status = connection.ok("mail.autorespond", json!({}));
+        connection.ok(m::AgentUse::NAME, json!({ "agent": name, "label": "looks" }));
+        let status = connection.ok(m::MailAutorespond::NAME, json!({}));
         // One to the neighbour, two to the asker; none to an answer.
         assert_eq!(status["answered_today"], 3, "{name}: {status}");
     }

@@ -4,24 +4,25 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Output, Stdio};
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{Connection, Daemon, GUARD, Shell, daemon, wait_until};
 
 /// A connection that speaks for an agent made for it.
 fn agent(daemon: &Daemon, name: &str) -> Connection {
-    daemon.connect().ok("agent.create", json!({ "name": name }));
+    daemon.connect().ok(m::AgentCreate::NAME, json!({ "name": name }));
     using(daemon, json!({ "agent": name }))
 }
 
 fn using(daemon: &Daemon, params: Value) -> Connection {
     let mut connection = daemon.connect();
-    connection.ok("agent.use", params);
+    connection.ok(m::AgentUse::NAME, params);
     connection
 }
 
 fn take(connection: &mut Connection) -> Value {
-    let inbox = connection.ok("mail.inbox", json!({"wait_s": 20.0}));
+    let inbox = connection.ok(m::MailInbox::NAME, json!({"wait_s": 20.0}));
     inbox["messages"][0].clone()
 }
 
@@ -41,16 +42,16 @@ fn two_agents_write_to_each_other_and_a_reply_finds_the_session_that_asked() {
     let mut alice = agent(&daemon, "alice");
     let mut second = using(&daemon, json!({"agent": "alice"}));
     let mut bob = agent(&daemon, "bob");
-    let sent = second.ok("mail.send", json!({"to": "bob", "text": "from the second"}));
+    let sent = second.ok(m::MailSend::NAME, json!({"to": "bob", "text": "from the second"}));
     let asked = take(&mut bob);
     assert_eq!((&asked["text"], &asked["from"]), (&json!("from the second"), &json!("alice")));
     assert_eq!(asked["from_session"], "claude:2");
-    bob.ok("mail.reply", json!({"message_id": asked["message_id"], "text": "back to the second"}));
+    bob.ok(m::MailReply::NAME, json!({"message_id": asked["message_id"], "text": "back to the second"}));
     let answer = take(&mut second);
     assert_eq!(answer["text"], "back to the second");
     assert_eq!(answer["in_reply_to"], sent["message_id"]);
-    assert_eq!(alice.ok("mail.inbox", json!({}))["messages"], json!([]));
-    bob.ok("mail.send", json!({"to": "alice/claude:1", "text": "to the first"}));
+    assert_eq!(alice.ok(m::MailInbox::NAME, json!({}))["messages"], json!([]));
+    bob.ok(m::MailSend::NAME, json!({"to": "alice/claude:1", "text": "to the first"}));
     assert_eq!(take(&mut alice)["text"], "to the first");
 }
 
@@ -59,10 +60,11 @@ fn waiting_for_a_reply_holds_nobody_up() {
     let daemon = daemon!();
     let mut alice = agent(&daemon, "alice");
     let mut bob = agent(&daemon, "bob");
-    let waiting = alice.begin("mail.send_and_wait", json!({"to": "bob", "text": "well?", "timeout_s": 60.0}));
-    alice.ok("system.ping", json!({}));
+    let waiting =
+        alice.begin(m::MailSendAndWait::NAME, json!({"to": "bob", "text": "well?", "timeout_s": 60.0}));
+    alice.ok(m::SystemPing::NAME, json!({}));
     let asked = take(&mut bob);
-    bob.ok("mail.reply", json!({"message_id": asked["message_id"], "text": "well."}));
+    bob.ok(m::MailReply::NAME, json!({"message_id": asked["message_id"], "text": "well."}));
     let heard = alice.finish(waiting).result.unwrap();
     assert_eq!((&heard["reply"]["text"], &heard["timed_out"]), (&json!("well."), &json!(false)));
 }
@@ -72,8 +74,8 @@ fn a_subscription_tells_ids_and_no_text_and_ends_with_the_daemon() {
     let mut daemon = daemon!();
     let mut alice = agent(&daemon, "alice");
     let mut bob = agent(&daemon, "bob");
-    let listening = bob.begin("mail.subscribe", json!({}));
-    alice.ok("mail.send", json!({"to": "bob", "text": "secret"}));
+    let listening = bob.begin(m::MailSubscribe::NAME, json!({}));
+    alice.ok(m::MailSend::NAME, json!({"to": "bob", "text": "secret"}));
     let event = bob.event(listening);
     assert_eq!((event.name.as_str(), &event.data["count"]), ("mail", &json!(1)));
     assert!(!event.data.to_string().contains("secret"));
@@ -89,8 +91,9 @@ fn a_session_is_there_as_long_as_its_connection() {
     let daemon = daemon!();
     let alice = agent(&daemon, "alice");
     let mut other = daemon.connect();
-    let labels =
-        |other: &mut Connection| other.ok("agent.list", json!({}))["agents"][0]["live_sessions"].clone();
+    let labels = |other: &mut Connection| {
+        other.ok(m::AgentList::NAME, json!({}))["agents"][0]["live_sessions"].clone()
+    };
     assert_eq!(labels(&mut other), json!(["claude:1"]));
     drop(alice);
     wait_until("the session is gone", GUARD, || labels(&mut other) == json!([]));
@@ -102,13 +105,13 @@ fn a_killed_daemon_loses_no_mail() {
     let mut alice = agent(&daemon, "alice");
     drop(agent(&daemon, "bob"));
     for number in 0..5 {
-        alice.ok("mail.send", json!({"to": "bob", "text": number.to_string()}));
+        alice.ok(m::MailSend::NAME, json!({"to": "bob", "text": number.to_string()}));
     }
     daemon.restart();
     let mut bob = using(&daemon, json!({"agent": "bob"}));
     let mut texts = Vec::new();
     while texts.len() < 5 {
-        let inbox = bob.ok("mail.inbox", json!({"wait_s": 20.0}));
+        let inbox = bob.ok(m::MailInbox::NAME, json!({"wait_s": 20.0}));
         let messages = inbox["messages"].as_array().unwrap().clone();
         assert!(!messages.is_empty(), "only {texts:?} came");
         texts.extend(messages.iter().map(|message| message["text"].as_str().unwrap().to_owned()));
@@ -120,10 +123,10 @@ fn a_killed_daemon_loses_no_mail() {
 fn an_unknown_recipient_is_told_with_the_nearest_name() {
     let daemon = daemon!();
     let mut alice = agent(&daemon, "alice");
-    alice.fails("agent.use", json!({"agent": "alcie"}), "AGENT_NOT_FOUND");
-    let said = alice.fails("mail.send", json!({"to": "alcie", "text": "x"}), "AGENT_NOT_FOUND");
+    alice.fails(m::AgentUse::NAME, json!({"agent": "alcie"}), "AGENT_NOT_FOUND");
+    let said = alice.fails(m::MailSend::NAME, json!({"to": "alcie", "text": "x"}), "AGENT_NOT_FOUND");
     assert!(said.contains("`alice`"), "{said}");
-    let said = daemon.connect().fails("mail.inbox", json!({}), "AUTH_FAILED");
+    let said = daemon.connect().fails(m::MailInbox::NAME, json!({}), "AUTH_FAILED");
     assert!(said.contains("agent.use"), "{said}");
 }
 
@@ -131,9 +134,9 @@ fn an_unknown_recipient_is_told_with_the_nearest_name() {
 fn mail_is_private_and_absent_until_it_is_asked_for() {
     let daemon = daemon!();
     let dir = daemon.home().join("state/mail");
-    daemon.connect().ok("system.info", json!({}));
+    daemon.connect().ok(m::SystemInfo::NAME, json!({}));
     assert!(!dir.exists());
-    daemon.connect().ok("agent.list", json!({}));
+    daemon.connect().ok(m::AgentList::NAME, json!({}));
     assert_eq!(dir.metadata().unwrap().permissions().mode() & 0o777, 0o700);
 }
 
@@ -142,17 +145,17 @@ fn a_store_that_cannot_be_opened_harms_no_session() {
     let daemon = daemon!();
     let dir = daemon.home().join("state/mail");
     std::fs::write(&dir, "no directory").unwrap();
-    let said = daemon.connect().fails("agent.list", json!({}), "INTERNAL_ERROR");
+    let said = daemon.connect().fails(m::AgentList::NAME, json!({}), "INTERNAL_ERROR");
     assert!(said.contains("mail cannot be opened") && said.contains("state/mail"), "{said}");
     daemon.session(Shell::Bash).run("echo fine").exits(0).prints("fine\n", "");
     std::fs::remove_file(&dir).unwrap();
-    daemon.connect().ok("agent.list", json!({}));
+    daemon.connect().ok(m::AgentList::NAME, json!({}));
 }
 
 #[test]
 fn a_second_daemon_on_the_same_state_is_refused_by_name() {
     let daemon = daemon!();
-    daemon.connect().ok("agent.list", json!({}));
+    daemon.connect().ok(m::AgentList::NAME, json!({}));
     let mut command = daemon.command();
     let mut other = command
         .args(["serve", "--stdin"])
@@ -214,7 +217,7 @@ fn people_wait_for_a_reply() {
         .spawn()
         .unwrap();
     let asked = take(&mut bob);
-    bob.ok("mail.reply", json!({"message_id": asked["message_id"], "text": "well."}));
+    bob.ok(m::MailReply::NAME, json!({"message_id": asked["message_id"], "text": "well."}));
     let heard = asking.wait_with_output().unwrap();
     assert!(text(&heard).ends_with("\n    well."), "{heard:?}");
     let late = daemon.trl(&["send", "--as", "alice", "--wait", "0.05", "bob", "again?"]);
@@ -236,21 +239,21 @@ fn waiting_for_a_reply_outlives_the_daemon() {
             .spawn()
             .unwrap();
         let mut bob = daemon.connect();
-        bob.ok("agent.use", json!({"agent": "bob", "harness_session_id": "h"}));
+        bob.ok(m::AgentUse::NAME, json!({"agent": "bob", "harness_session_id": "h"}));
         wait_until("the message is there", GUARD, || {
-            bob.ok("mail.inbox", json!({"peek": true}))["messages"] != json!([])
+            bob.ok(m::MailInbox::NAME, json!({"peek": true}))["messages"] != json!([])
         });
         if planned {
             daemon.terminate();
         }
         daemon.restart();
         let mut bob = daemon.connect();
-        bob.ok("agent.use", json!({"agent": "bob", "harness_session_id": "h"}));
+        bob.ok(m::AgentUse::NAME, json!({"agent": "bob", "harness_session_id": "h"}));
         let asked = take(&mut bob);
-        bob.ok("mail.reply", json!({"message_id": asked["message_id"], "text": "well."}));
+        bob.ok(m::MailReply::NAME, json!({"message_id": asked["message_id"], "text": "well."}));
         let heard = asking.wait_with_output().unwrap();
         assert!(text(&heard).ends_with("\n    well."), "{heard:?}");
-        assert_eq!(bob.ok("mail.inbox", json!({}))["messages"], json!([]), "it was sent once");
+        assert_eq!(bob.ok(m::MailInbox::NAME, json!({}))["messages"], json!([]), "it was sent once");
     }
 }
 
@@ -292,25 +295,25 @@ fn a_send_that_a_dying_daemon_interrupted_is_repeated_and_arrives_once() {
     for round in 0..ROUNDS {
         let letter = json!({"to": "bob", "text": round.to_string(), "send_id": format!("round-{round}")});
         let mut alice = using(&daemon, as_alice.clone());
-        alice.begin("mail.send", letter.clone());
+        alice.begin(m::MailSend::NAME, letter.clone());
         // Later in each round, so that some die before it is stored and some after.
         std::thread::park_timeout(std::time::Duration::from_millis(round * 2));
         daemon.kill9();
         daemon.restart();
         let mut alice = using(&daemon, as_alice.clone());
-        let first = alice.ok("mail.send", letter.clone());
-        assert_eq!(alice.ok("mail.send", letter)["message_id"], first["message_id"]);
+        let first = alice.ok(m::MailSend::NAME, letter.clone());
+        assert_eq!(alice.ok(m::MailSend::NAME, letter)["message_id"], first["message_id"]);
     }
     let mut bob = using(&daemon, json!({"agent": "bob", "harness_session_id": "b"}));
     let mut texts = Vec::new();
     while texts.len() < ROUNDS as usize {
-        let inbox = bob.ok("mail.inbox", json!({"wait_s": 20.0}));
+        let inbox = bob.ok(m::MailInbox::NAME, json!({"wait_s": 20.0}));
         let found = inbox["messages"].as_array().unwrap();
         assert!(!found.is_empty(), "only {texts:?} came");
         texts.extend(found.iter().map(|message| message["text"].as_str().unwrap().to_owned()));
     }
     assert_eq!(texts, (0..ROUNDS).map(|round| round.to_string()).collect::<Vec<_>>());
-    assert_eq!(bob.ok("mail.inbox", json!({"wait_s": 0.3}))["messages"], json!([]));
+    assert_eq!(bob.ok(m::MailInbox::NAME, json!({"wait_s": 0.3}))["messages"], json!([]));
     // The command line takes such an id as well.
     let again = |text: &str| daemon.trl(&["send", "--as", "alice", "--send-id", "mine", "bob", text]);
     let first = again("by hand");

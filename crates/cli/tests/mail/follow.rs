@@ -4,6 +4,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{Connection, Daemon, GUARD, daemon, process, wait_until};
@@ -42,19 +43,19 @@ impl Drop for Follower {
 
 fn ann_writes(daemon: &Daemon) -> Connection {
     let mut ann = daemon.connect();
-    ann.ok("agent.use", json!({"agent": "ann", "harness_session_id": "desk"}));
+    ann.ok(m::AgentUse::NAME, json!({"agent": "ann", "harness_session_id": "desk"}));
     ann
 }
 
 fn sent(ann: &mut Connection, text: &str) -> String {
-    let sent = ann.ok("mail.send", json!({"to": "bob", "text": text}));
+    let sent = ann.ok(m::MailSend::NAME, json!({"to": "bob", "text": text}));
     sent["message_id"].as_str().unwrap().to_owned()
 }
 
 fn with_agents() -> Daemon {
     let daemon = daemon!();
     for name in ["ann", "bob"] {
-        daemon.connect().ok("agent.create", json!({ "name": name }));
+        daemon.connect().ok(m::AgentCreate::NAME, json!({ "name": name }));
     }
     daemon
 }
@@ -72,7 +73,7 @@ fn a_line_for_each_message_also_across_killed_daemons() {
         // The next line is the next message: nothing is told again, and nothing of what it says.
         assert_eq!(follower.line(), format!("1 new message from ann/claude:1: {id}"));
     }
-    let unread = daemon.connect().ok("agent.list", json!({}));
+    let unread = daemon.connect().ok(m::AgentList::NAME, json!({}));
     assert_eq!(unread["agents"][1]["live_sessions"], json!(["cli:1"]), "{unread}");
 }
 
@@ -101,10 +102,12 @@ fn empty() -> ChildStdout {
 fn inside_a_harness_it_follows_the_session_of_the_harness() {
     let daemon = with_agents();
     let mut bob = daemon.connect();
-    bob.ok("agent.use", json!({"agent": "bob", "harness_session_id": "the-harness"}));
+    bob.ok(m::AgentUse::NAME, json!({"agent": "bob", "harness_session_id": "the-harness"}));
     let mut follower = Follower::new(&daemon, &[], &[("CLAUDE_CODE_SESSION_ID", "the-harness")]);
     let id = sent(&mut ann_writes(&daemon), "x");
     assert_eq!(follower.line(), format!("1 new message from ann/claude:1: {id}"));
     // And has announced it: nobody else wakes the session for it.
-    wait_until("it counts as announced", GUARD, || bob.ok("mail.notices", json!({}))["new"] == json!([]));
+    wait_until("it counts as announced", GUARD, || {
+        bob.ok(m::MailNotices::NAME, json!({}))["new"] == json!([])
+    });
 }

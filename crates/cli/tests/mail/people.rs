@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
 
 use std::process::{Output, Stdio};
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{Connection, Daemon, GUARD, Shell, daemon, wait_until};
@@ -19,7 +20,7 @@ fn printed(daemon: &Daemon, arguments: &[&str]) -> Value {
 fn with_agents(names: &[&str]) -> Daemon {
     let daemon = daemon!();
     for name in names {
-        daemon.connect().ok("agent.create", json!({ "name": name }));
+        daemon.connect().ok(m::AgentCreate::NAME, json!({ "name": name }));
     }
     daemon
 }
@@ -43,7 +44,7 @@ fn claims_of_separate_processes_never_share_a_label() {
     let mut other = daemon.connect();
     let mut labels = Vec::new();
     wait_until("all of them are there", GUARD, || {
-        let agents = other.ok("agent.list", json!({}));
+        let agents = other.ok(m::AgentList::NAME, json!({}));
         labels = agents["agents"][0]["live_sessions"].as_array().unwrap().clone();
         labels.len() == PROCESSES
     });
@@ -55,7 +56,7 @@ fn claims_of_separate_processes_never_share_a_label() {
         reader.wait().unwrap();
     }
     wait_until("all of them are gone", GUARD, || {
-        other.ok("agent.list", json!({}))["agents"][0]["live_sessions"] == json!([])
+        other.ok(m::AgentList::NAME, json!({}))["agents"][0]["live_sessions"] == json!([])
     });
 }
 
@@ -64,15 +65,15 @@ fn inside_a_session_nobody_says_who_they_are() {
     let daemon = with_agents(&["alice", "bob"]);
     let trl = trl_testkit::trl!().display().to_string();
     let mut bob = daemon.connect();
-    bob.ok("agent.use", json!({"agent": "bob"}));
+    bob.ok(m::AgentUse::NAME, json!({"agent": "bob"}));
 
     let mut told =
         daemon.session_with(Shell::Bash, json!({"env": {"TRL_AGENT": "alice", "TRL_LABEL": "reviewer"}}));
     assert_eq!(told.ok(&format!("{trl} agent whoami | cut -d' ' -f1")), "alice/reviewer\n");
     told.ok(&format!("{trl} send bob 'from the session'"));
-    let got = bob.ok("mail.inbox", json!({"wait_s": 20.0}))["messages"][0].clone();
+    let got = bob.ok(m::MailInbox::NAME, json!({"wait_s": 20.0}))["messages"][0].clone();
     assert_eq!((&got["text"], &got["from_session"]), (&json!("from the session"), &json!("reviewer")));
-    bob.ok("mail.reply", json!({"message_id": got["message_id"], "text": "back"}));
+    bob.ok(m::MailReply::NAME, json!({"message_id": got["message_id"], "text": "back"}));
     assert!(told.ok(&format!("{trl} inbox --wait 20")).ends_with("\n    back\n"));
 
     // Nothing in the environment: said once, and known from then on, here and nowhere else.
@@ -92,12 +93,12 @@ fn inside_a_session_nobody_says_who_they_are() {
 fn a_bare_wait_waits_and_what_became_of_a_message_is_shown() {
     let daemon = with_agents(&["alice", "bob"]);
     let mut bob = daemon.connect();
-    bob.ok("agent.use", json!({"agent": "bob", "label": "claude:2"}));
+    bob.ok(m::AgentUse::NAME, json!({"agent": "bob", "label": "claude:2"}));
     let mut command = daemon.client();
     command.args(["send", "--as", "alice", "bob", "--to-session", "claude:2", "well?", "--wait"]);
     let asking = command.stdout(Stdio::piped()).spawn().unwrap();
-    let asked = bob.ok("mail.inbox", json!({"wait_s": 20.0}))["messages"][0].clone();
-    bob.ok("mail.reply", json!({"message_id": asked["message_id"], "text": "well."}));
+    let asked = bob.ok(m::MailInbox::NAME, json!({"wait_s": 20.0}))["messages"][0].clone();
+    bob.ok(m::MailReply::NAME, json!({"message_id": asked["message_id"], "text": "well."}));
     assert!(text(&asking.wait_with_output().unwrap()).ends_with("\n    well."));
 
     let held = printed(&daemon, &["send", "--as", "alice", "bob/nobody", "later", "--json"]);
@@ -126,17 +127,18 @@ fn a_daemon_that_nobody_needs_ends_if_it_was_asked_to() {
     let mut daemon =
         Daemon::builder(trl_testkit::trl!()).env("TRL_EXIT_IDLE_SEC", LIMIT_S.to_string()).start();
     let mut alice = daemon.connect();
-    alice.ok("agent.create", json!({"name": "alice"}));
-    alice.ok("agent.use", json!({"agent": "alice"}));
+    alice.ok(m::AgentCreate::NAME, json!({"name": "alice"}));
+    alice.ok(m::AgentUse::NAME, json!({"agent": "alice"}));
     let session = daemon.session(Shell::Sh);
     drop(session);
-    let uptime =
-        |line: &mut trl_testkit::Connection| line.ok("system.ping", json!({}))["uptime_s"].as_f64().unwrap();
+    let uptime = |line: &mut trl_testkit::Connection| {
+        line.ok(m::SystemPing::NAME, json!({}))["uptime_s"].as_f64().unwrap()
+    };
     let begun = uptime(&mut alice);
     wait_until("it outlives the limit", GUARD, || uptime(&mut alice) - begun > 2.0 * LIMIT_S);
-    let sessions = alice.ok("session.list", json!({}))["sessions"].as_array().unwrap().clone();
+    let sessions = alice.ok(m::SessionList::NAME, json!({}))["sessions"].as_array().unwrap().clone();
     for session in sessions {
-        alice.ok("session.destroy", json!({"session_id": session["session_id"], "force": true}));
+        alice.ok(m::SessionDestroy::NAME, json!({"session_id": session["session_id"], "force": true}));
     }
     drop(alice);
     assert!(daemon.wait_end().success());
@@ -147,12 +149,12 @@ fn a_daemon_that_nobody_needs_ends_if_it_was_asked_to() {
 fn held_mail_goes_its_way_after_a_restart_without_being_asked() {
     let mut daemon = with_agents(&["alice", "bob"]);
     let mut alice = daemon.connect();
-    alice.ok("agent.use", json!({"agent": "alice"}));
-    let mut send = |params: Value| alice.ok("mail.send", params)["message_id"].clone();
+    alice.ok(m::AgentUse::NAME, json!({"agent": "alice"}));
+    let mut send = |params: Value| alice.ok(m::MailSend::NAME, params)["message_id"].clone();
     let brief = send(json!({"to": "bob", "text": "soon over", "expires_s": 3.0}));
     let patient = send(json!({"to": "bob/reviewer", "text": "for whoever reviews"}));
     let state = |alice: &mut Connection, id: &Value| {
-        alice.ok("mail.status", json!({"message_id": id}))["state"].clone()
+        alice.ok(m::MailStatus::NAME, json!({"message_id": id}))["state"].clone()
     };
     wait_until("it is held", GUARD, || state(&mut alice, &patient) == "held");
     daemon.restart();
@@ -161,12 +163,12 @@ fn held_mail_goes_its_way_after_a_restart_without_being_asked() {
     let lock = daemon.home().join("state/mail/mail.lock");
     assert_eq!(std::fs::read_to_string(lock).unwrap().trim(), daemon.pid().to_string());
     let mut alice = daemon.connect();
-    alice.ok("agent.use", json!({"agent": "alice"}));
+    alice.ok(m::AgentUse::NAME, json!({"agent": "alice"}));
     wait_until("what was brief is over", GUARD, || state(&mut alice, &brief) == "failed");
     assert_eq!(state(&mut alice, &patient), "held");
     let mut reviewer = daemon.connect();
-    reviewer.ok("agent.use", json!({"agent": "bob", "label": "reviewer"}));
-    let inbox = reviewer.ok("mail.inbox", json!({"wait_s": 20.0}));
+    reviewer.ok(m::AgentUse::NAME, json!({"agent": "bob", "label": "reviewer"}));
+    let inbox = reviewer.ok(m::MailInbox::NAME, json!({"wait_s": 20.0}));
     assert_eq!(inbox["messages"][0]["text"], "for whoever reviews");
 }
 

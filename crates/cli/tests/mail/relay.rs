@@ -5,6 +5,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{Broker, Connection, Daemon, GUARD, Proxy, trl, wait_until};
@@ -46,7 +47,7 @@ impl Team {
                 .env("TRL_RELAY", proxy.url())
                 .env("TRL_RELAY_CREDENTIALS", self.keys())
                 .start();
-            let made = daemon.connect().ok("agent.create", json!({ "name": name }));
+            let made = daemon.connect().ok(m::AgentCreate::NAME, json!({ "name": name }));
             let address = made["address"].as_str().unwrap().to_owned();
             self.members.push(Member { name, address, daemon, proxy });
         }
@@ -90,7 +91,7 @@ impl Team {
     fn speak(&self, n: usize) -> Connection {
         let mut connection = self.members[n].daemon.connect();
         connection.set_guard(GUARD * 3);
-        connection.ok("agent.use", json!({"agent": self.members[n].name, "harness_session_id": "h"}));
+        connection.ok(m::AgentUse::NAME, json!({"agent": self.members[n].name, "harness_session_id": "h"}));
         connection
     }
 
@@ -99,11 +100,11 @@ impl Team {
         let (mut asks, mut answers) = (self.speak(one), self.speak(other));
         let who = json!({"who": self.members[other].address});
         wait_until("an address that the directory knows", GUARD, || {
-            let answer = asks.call("contact.request", who.clone());
+            let answer = asks.call(m::ContactRequest::NAME, who.clone());
             answer.is_ok_and(|row| row["state"] == "requested" || row["state"] == "accepted")
         });
         let contact = |connection: &mut Connection, address: &str, state: &str| {
-            let list = connection.ok("contact.list", json!({}));
+            let list = connection.ok(m::ContactList::NAME, json!({}));
             list["contacts"]
                 .as_array()
                 .unwrap()
@@ -112,7 +113,7 @@ impl Team {
         };
         let (one, other) = (&self.members[one].address, &self.members[other].address);
         wait_until("a contact request", GUARD, || contact(&mut answers, one, "asking"));
-        answers.ok("contact.accept", json!({ "who": one }));
+        answers.ok(m::ContactAccept::NAME, json!({ "who": one }));
         wait_until("an accepted request", GUARD, || contact(&mut asks, other, "accepted"));
     }
 }
@@ -120,7 +121,7 @@ impl Team {
 fn take(connection: &mut Connection, count: usize) -> Vec<String> {
     let mut texts = Vec::new();
     while texts.len() < count {
-        let inbox = connection.ok("mail.inbox", json!({"wait_s": 40.0}));
+        let inbox = connection.ok(m::MailInbox::NAME, json!({"wait_s": 40.0}));
         let found = inbox["messages"].as_array().unwrap();
         assert!(!found.is_empty(), "only {texts:?} came");
         texts.extend(found.iter().map(|message| message["text"].as_str().unwrap().to_owned()));
@@ -129,7 +130,7 @@ fn take(connection: &mut Connection, count: usize) -> Vec<String> {
 }
 
 fn send(connection: &mut Connection, to: &str, text: &str) -> String {
-    let sent = connection.ok("mail.send", json!({"to": to, "text": text}));
+    let sent = connection.ok(m::MailSend::NAME, json!({"to": to, "text": text}));
     assert_eq!(sent["via"], "nats");
     sent["message_id"].as_str().unwrap().to_owned()
 }
@@ -137,7 +138,7 @@ fn send(connection: &mut Connection, to: &str, text: &str) -> String {
 #[track_caller]
 fn reaches(connection: &mut Connection, id: &str, state: &str) {
     wait_until(state, GUARD * 3, || {
-        connection.ok("mail.status", json!({"message_id": id}))["state"] == state
+        connection.ok(m::MailStatus::NAME, json!({"message_id": id}))["state"] == state
     });
 }
 
@@ -154,7 +155,7 @@ fn daemons_exchange_mail_through_every_trouble() {
     let (mut alice, mut bob) = (team.speak(0), team.speak(1));
     let first = send(&mut alice, "bob", "0");
     assert_eq!(take(&mut bob, 1), ["0"]);
-    bob.ok("mail.inbox", json!({}));
+    bob.ok(m::MailInbox::NAME, json!({}));
     reaches(&mut alice, &first, "read");
     send(&mut bob, "alice", "back");
     assert_eq!(take(&mut alice, 1), ["back"]);
@@ -167,7 +168,7 @@ fn daemons_exchange_mail_through_every_trouble() {
     team.members[1].daemon.restart();
     let mut bob = team.speak(1);
     assert_eq!(take(&mut bob, 2), numbered(1..3));
-    bob.ok("mail.inbox", json!({}));
+    bob.ok(m::MailInbox::NAME, json!({}));
     reaches(&mut alice, &waits, "read");
 
     // The broker is restarted, in order and by SIGKILL, while mail is on its way.
@@ -201,10 +202,10 @@ fn daemons_exchange_mail_through_every_trouble() {
     team.members[0].proxy.heal();
     team.members[0].daemon.restart();
     assert_eq!(take(&mut bob, 1), ["23"]);
-    bob.ok("mail.inbox", json!({}));
+    bob.ok(m::MailInbox::NAME, json!({}));
     let mut alice = team.speak(0);
     reaches(&mut alice, &last, "read");
-    let rest = bob.ok("mail.inbox", json!({"wait_s": 0.3}));
+    let rest = bob.ok(m::MailInbox::NAME, json!({"wait_s": 0.3}));
     assert_eq!(rest["messages"], json!([]), "nothing comes twice");
 }
 
@@ -233,7 +234,7 @@ fn three_daemons_find_each_other_and_what_cannot_be_sent_is_said() {
     }
     team.members[2].proxy.cut();
     let whereabouts = |bob: &mut Connection| {
-        let there = bob.ok("contact.presence", json!({}));
+        let there = bob.ok(m::ContactPresence::NAME, json!({}));
         let rows = there["contacts"].as_array().unwrap().clone();
         rows.into_iter().find(|row| row["who"] == "carol").unwrap()["whereabouts"].clone()
     };
@@ -241,16 +242,17 @@ fn three_daemons_find_each_other_and_what_cannot_be_sent_is_said() {
 
     // Nobody's address is an error at once; so is a body over the limit.
     let nobody = "a".repeat(32);
-    let fault = alice.call("contact.request", json!({ "who": nobody })).unwrap_err();
+    let fault = alice.call(m::ContactRequest::NAME, json!({ "who": nobody })).unwrap_err();
     assert_eq!(fault["code"], "AGENT_NOT_FOUND");
-    let fault = alice.call("mail.send", json!({"to": "bob", "text": "x".repeat(300 * 1024)})).unwrap_err();
+    let fault =
+        alice.call(m::MailSend::NAME, json!({"to": "bob", "text": "x".repeat(300 * 1024)})).unwrap_err();
     assert_eq!(
         (&fault["code"], &fault["details"]["reason"]),
         (&json!("PAYLOAD_TOO_LARGE"), &json!("too_large"))
     );
     // Escapes blow this one up beyond what the broker carries.
     let fault =
-        alice.call("mail.send", json!({"to": "bob", "text": "\u{1}".repeat(200 * 1024)})).unwrap_err();
+        alice.call(m::MailSend::NAME, json!({"to": "bob", "text": "\u{1}".repeat(200 * 1024)})).unwrap_err();
     assert_eq!(fault["details"]["reason"], "too_large");
 
     // A mailbox is full at its quota, and its senders are told.
@@ -262,10 +264,10 @@ fn three_daemons_find_each_other_and_what_cannot_be_sent_is_said() {
     for n in 0..4 {
         let id = send(&mut bob, "carol", &format!("{n}"));
         wait_until("the broker's word", GUARD, || {
-            let state = bob.ok("mail.status", json!({ "message_id": id }))["state"].clone();
+            let state = bob.ok(m::MailStatus::NAME, json!({ "message_id": id }))["state"].clone();
             state == "relayed" || state == "failed"
         });
-        sent.push(bob.ok("mail.status", json!({"message_id": id})));
+        sent.push(bob.ok(m::MailStatus::NAME, json!({"message_id": id})));
     }
     let failed: Vec<_> = sent.iter().filter(|status| status["state"] == "failed").collect();
     assert!(!failed.is_empty() && failed.iter().all(|status| status["reason"] == "mailbox_full"), "{sent:?}");
@@ -286,7 +288,7 @@ fn a_broker_that_was_replaced_or_rolled_back_gets_again_what_it_lost() {
     let (mut alice, mut bob) = (team.speak(0), team.speak(1));
     send(&mut alice, "bob", "0");
     assert_eq!(take(&mut bob, 1), ["0"]);
-    bob.ok("mail.inbox", json!({}));
+    bob.ok(m::MailInbox::NAME, json!({}));
     for (n, replaced) in [(1, false), (2, true)] {
         // Bob is away, and the broker's disk is copied before the message comes.
         team.members[1].daemon.kill9();
@@ -309,9 +311,9 @@ fn a_broker_that_was_replaced_or_rolled_back_gets_again_what_it_lost() {
         }
         team.members[1].daemon.restart();
         bob = team.speak(1);
-        let inbox = bob.ok("mail.inbox", json!({"wait_s": 25.0}));
+        let inbox = bob.ok(m::MailInbox::NAME, json!({"wait_s": 25.0}));
         assert_eq!(inbox["messages"][0]["text"], n.to_string(), "replaced: {replaced}");
-        bob.ok("mail.inbox", json!({}));
+        bob.ok(m::MailInbox::NAME, json!({}));
         reaches(&mut alice, &id, "read");
     }
 }
@@ -375,7 +377,7 @@ fn the_relay_is_prepared_once_and_checked_from_both_sides() {
         .env("TRL_RELAY", open.url())
         .env("TRL_RELAY_CREDENTIALS", team.keys())
         .start();
-    let made = careless.connect().ok("agent.create", json!({"name": "mallory"}));
+    let made = careless.connect().ok(m::AgentCreate::NAME, json!({"name": "mallory"}));
     let key = team.keys().join(format!("{}.nk", made["address"].as_str().unwrap()));
     std::fs::copy(&file, &key).unwrap();
     let (findings, wrong) = check(&careless);
@@ -414,9 +416,9 @@ fn access_is_granted_and_revoked_through_the_broker() {
     assert_eq!(std::fs::metadata(&files()[0]).unwrap().permissions().mode() & 0o777, 0o600);
     let token = stored["token"].as_str().unwrap().to_owned();
     let http = trl_testkit::Http { token: token.clone(), ..bob.http() };
-    let made = http.ok("session.create", json!({"shell": "bash"}));
+    let made = http.ok(m::SessionCreate::NAME, json!({"shell": "bash"}));
     assert_eq!(
-        http.ok("session.info", json!({"session_id": made["session_id"]}))["limits"]["open_files"],
+        http.ok(m::SessionInfo::NAME, json!({"session_id": made["session_id"]}))["limits"]["open_files"],
         256
     );
     // The token is in that one file, and nowhere that people or models look.
@@ -432,7 +434,7 @@ fn access_is_granted_and_revoked_through_the_broker() {
     let notice = take(&mut reader, 1).remove(0);
     assert!(notice.contains("revoked") && notice.contains(&name), "{notice}");
     wait_until("the file is removed", GUARD, || files().is_empty());
-    assert_eq!(http.call("session.list", json!({})).status, 401);
+    assert_eq!(http.call(m::SessionList::NAME, json!({})).status, 401);
     let listed = bob.trl(&["runtimes", "grants"]);
     assert!(String::from_utf8_lossy(&listed.stdout).contains("revoked"), "{listed:?}");
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
 
 use std::time::{Duration, Instant};
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{Daemon, daemon, trl};
@@ -16,7 +17,7 @@ const FOREIGN: &[&str] = &[
     "session.",
     "exec.",
     "mail.",
-    "agent.use",
+    m::AgentUse::NAME,
     "param ",
     "TRL_",
     "working_dir",

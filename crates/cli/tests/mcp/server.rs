@@ -4,6 +4,7 @@
 
 use super::client::{Mcp, text};
 use serde_json::{Value, json};
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::process::{Signal, signal};
 use trl_testkit::{Daemon, GUARD, daemon, process, trl, wait_until};
 
@@ -186,7 +187,7 @@ fn a_client_that_leaves_or_is_killed_leaves_only_what_it_asked_to_keep() {
         assert_gone(&lost);
         wait_until("the end of the command in the foreground", GUARD, || !running(&daemon, "sleep\u{0}1001"));
         assert!(process::alive(kept), "what was to be kept is gone");
-        let listed = daemon.connect().ok("session.list", json!({}));
+        let listed = daemon.connect().ok(m::SessionList::NAME, json!({}));
         let names: Vec<&str> =
             listed["sessions"].as_array().unwrap().iter().filter_map(|row| row["name"].as_str()).collect();
         assert!(!names.iter().any(|name| name.starts_with("tester:")), "{names:?}");
@@ -206,7 +207,7 @@ fn what_is_kept_keeps_the_session_it_runs_in() {
     let pid: i32 = mcp.fields("run", arguments)["stdout"].as_str().unwrap().trim().parse().unwrap();
     mcp.close();
     assert!(process::alive(pid));
-    assert_eq!(daemon.connect().ok("session.list", json!({}))["sessions"].as_array().unwrap().len(), 1);
+    assert_eq!(daemon.connect().ok(m::SessionList::NAME, json!({}))["sessions"].as_array().unwrap().len(), 1);
 }
 
 #[test]
@@ -217,8 +218,8 @@ fn a_session_that_is_over_is_replaced_and_the_model_told() {
     mcp.call("end_session", json!({}));
     assert_eq!(mcp.fields("run", json!({"command": "echo [$x]; x=6"}))["stdout"], "[]\n");
     // Another hand ends it: the next command runs all the same, with a word about that.
-    let session = daemon.connect().ok("session.list", json!({}))["sessions"][0]["session_id"].clone();
-    daemon.connect().ok("session.destroy", json!({"session_id": session}));
+    let session = daemon.connect().ok(m::SessionList::NAME, json!({}))["sessions"][0]["session_id"].clone();
+    daemon.connect().ok(m::SessionDestroy::NAME, json!({"session_id": session}));
     let replaced = mcp.call("run", json!({"command": "echo [$x]"}));
     assert!(text(&replaced).starts_with("[]\n[note: session tester:"), "{}", text(&replaced));
     // A daemon that dies takes neither the session nor the bond with it.
@@ -227,7 +228,7 @@ fn a_session_that_is_over_is_replaced_and_the_model_told() {
     assert_eq!(mcp.fields("run", json!({"command": "echo $x"}))["stdout"], "7\n");
     mcp.close();
     wait_until("the end of the session", GUARD, || {
-        daemon.connect().ok("session.list", json!({}))["sessions"].as_array().unwrap().is_empty()
+        daemon.connect().ok(m::SessionList::NAME, json!({}))["sessions"].as_array().unwrap().is_empty()
     });
 }
 

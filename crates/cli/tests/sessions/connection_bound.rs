@@ -1,6 +1,7 @@
 //! What ends with the connection that asked for it, and what does not.
 
 use serde_json::json;
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{Shell, daemon, in_each_shell, process};
 
 fn a_bound_command_is_cancelled_with_its_connection(shell: Shell) {
@@ -9,7 +10,7 @@ fn a_bound_command_is_cancelled_with_its_connection(shell: Shell) {
     let bound = session.start(json!({"command": "sleep 30", "background": true}));
     let free = session.start(json!({"command": "sleep 31", "background": true}));
     let mut other = daemon.connect();
-    let told = other.ok("exec.bind", json!({"exec_id": bound}));
+    let told = other.ok(m::ExecBind::NAME, json!({"exec_id": bound}));
     assert_eq!(told, json!({"exec_id": bound, "bound": true}));
     drop(other);
     assert_eq!(session.attach(&bound).data()["cancelled"], true);
@@ -23,7 +24,7 @@ fn a_bound_session_ends_with_its_connection(shell: Shell) {
     let pid = session.pid();
     let mut other = daemon.connect();
     for bound in [true, false, true] {
-        let told = other.ok("session.bind", json!({"session_id": session.id, "bound": bound}));
+        let told = other.ok(m::SessionBind::NAME, json!({"session_id": session.id, "bound": bound}));
         assert_eq!(told, json!({"session_id": session.id, "bound": bound}));
     }
     drop(other);

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::thread;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::json;
 use trl_testkit::daemon;
@@ -37,13 +38,13 @@ fn a_name_in_use_has_its_own_code_and_a_session_in_creation_is_waited_for() {
             .map(|_| {
                 scope.spawn(|| {
                     let mut connection = daemon.connect();
-                    let created = connection.call("session.create", json!({"name": "raced"}));
+                    let created = connection.call(m::SessionCreate::NAME, json!({"name": "raced"}));
                     if let Err(fault) = &created {
                         assert_eq!(fault["code"], "NAME_TAKEN", "{fault}");
                         assert!(fault["details"]["session_id"].is_string(), "{fault}");
                     }
                     let params = json!({"session_id": "raced", "command": "echo here", "wait_s": 30});
-                    assert_eq!(connection.ok("exec.run", params)["stdout"], "here\n");
+                    assert_eq!(connection.ok(m::ExecRun::NAME, params)["stdout"], "here\n");
                     created.is_ok()
                 })
             })

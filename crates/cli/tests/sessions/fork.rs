@@ -1,12 +1,13 @@
 //! `session.fork`: another session with the settings of one and the state of its shell.
 
 use serde_json::{Value, json};
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{Daemon, GUARD, Session, Shell, daemon, trl, wait_until};
 
 /// A new session made from this one.
 fn fork(daemon: &Daemon, session: &mut Session, params: Value) -> Session {
     let params = session.params(params);
-    let created = session.connection.ok("session.fork", params);
+    let created = session.connection.ok(m::SessionFork::NAME, params);
     let id = created["session_id"].as_str().unwrap_or_default().to_owned();
     Session { shell: session.shell, id, dir: session.dir.clone(), connection: daemon.connect(), created }
 }
@@ -50,7 +51,7 @@ fn a_fork_right_after_a_command_has_what_that_changed() {
         for round in 0..5 {
             // In one piece: the fork is asked for while the shell still tells what the command has changed.
             let run = session.params(json!({"command": format!("x={round}")}));
-            let run = session.connection.begin("exec.run", run);
+            let run = session.connection.begin(m::ExecRun::NAME, run);
             session.connection.finish(run).data();
             let mut forked = fork(&daemon, &mut session, json!({}));
             assert_eq!(forked.ok("echo $x"), format!("{round}\n"), "{shell:?}");
@@ -71,7 +72,7 @@ fn a_running_command_is_not_disturbed_by_a_fork() {
     let exec_id = session.info()["running"].clone();
     let mut forked = fork(&daemon, &mut session, json!({}));
     assert_eq!(forked.ok("echo $x"), "before\n");
-    session.connection.ok("exec.write", json!({"exec_id": exec_id, "data": "go\n"}));
+    session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": "go\n"}));
     assert_eq!(session.connection.finish(running).output_from("stdout", 3), b"during go\n");
 }
 
@@ -98,16 +99,16 @@ fn forks_are_sessions_like_any_other() {
     let mut session = daemon.session_with(Shell::Sh, json!({"name": "first"}));
     session.ok("x=1");
     let mut forked = fork(&daemon, &mut session, json!({"name": "second"}));
-    let mut fails = |params: Value, code: &str| session.connection.fails("session.fork", params, code);
+    let mut fails = |params: Value, code: &str| session.connection.fails(m::SessionFork::NAME, params, code);
     fails(json!({"session_id": "first", "name": "second"}), "NAME_TAKEN");
     fails(json!({"session_id": "first", "name": "a b"}), "INVALID_PARAMS");
     fails(json!({"session_id": "nobody"}), "SESSION_NOT_FOUND");
     let third = daemon.trl(&["fork", "second", "third"]);
     assert!(third.status.success(), "{third:?}");
-    let id = daemon.connect().ok("session.info", json!({"session_id": "third"}))["session_id"].clone();
+    let id = daemon.connect().ok(m::SessionInfo::NAME, json!({"session_id": "third"}))["session_id"].clone();
     assert_eq!(String::from_utf8_lossy(&third.stdout).trim_end(), id);
     fails(json!({"session_id": "first"}), "MAX_SESSIONS_REACHED");
-    daemon.connect().ok("session.destroy", json!({"session_id": "third"}));
+    daemon.connect().ok(m::SessionDestroy::NAME, json!({"session_id": "third"}));
     // It outlives the daemon, and its own host.
     daemon.kill9();
     daemon.restart();
@@ -116,8 +117,8 @@ fn forks_are_sessions_like_any_other() {
     forked.kill_host();
     wait_until("the loss is noticed", GUARD, || forked.info()["state"] == "lost");
     let params = forked.params(json!({}));
-    forked.connection.fails("session.fork", params.clone(), "SESSION_TERMINATED");
-    forked.connection.ok("session.restart", params);
+    forked.connection.fails(m::SessionFork::NAME, params.clone(), "SESSION_TERMINATED");
+    forked.connection.ok(m::SessionRestart::NAME, params);
     assert_eq!(forked.ok("echo $x"), "1\n");
 }
 

@@ -1,6 +1,7 @@
 //! Whatever a user does to the shell, the engine keeps working and stays out of sight.
 
 use serde_json::json;
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{Ran, Session, Shell, daemon, every, in_each_shell};
 
 /// Needs neither `PATH`, nor a builtin, nor word splitting.
@@ -15,7 +16,7 @@ fn harmless(shell: Shell, definitions: &[&str]) {
         let mut session = daemon.session(shell);
         let run = |session: &mut Session, command: &str, timeout: f64| {
             let params = session.params(json!({"command": command, "timeout_s": timeout}));
-            let answer = session.connection.call("exec.run", params);
+            let answer = session.connection.call(m::ExecRun::NAME, params);
             assert!(answer.is_ok(), "{shell:?} after {definition:?}: {command}: {answer:?}");
             Ran::read(answer.unwrap_or_default())
         };
@@ -323,7 +324,7 @@ fn hooks_that_never_end_cost_only_their_shell(shell: Shell) {
         session.run_with(json!({"command": hook, "timeout_s": 0.5}));
         session.run_with(json!({"command": PROBE, "timeout_s": 0.5}));
         let params = session.params(json!({}));
-        session.connection.ok("session.restart", params);
+        session.connection.ok(m::SessionRestart::NAME, params);
         session.destroy();
     });
 }

@@ -1,6 +1,7 @@
 //! Variables of many megabytes: they work, but are not kept for a new shell, and that is told.
 
 use serde_json::json;
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{GUARD, Session, Shell, daemon, in_each_shell, wait_until};
 
 /// Large enough to be left out, and to make each print of it felt.
@@ -37,7 +38,7 @@ fn a_large_variable_is_told_and_left_out(shell: Shell) {
     session.kill_host();
     wait_until("the session is lost", GUARD, || session.info()["state"] == "lost");
     let params = session.params(json!({}));
-    session.connection.ok("session.restart", params);
+    session.connection.ok(m::SessionRestart::NAME, params);
     has_small_and_no_big(&mut session);
 }
 

@@ -1,6 +1,7 @@
 //! Sessions from creation to end: what may be asked for, what is told, what is left.
 
 use serde_json::{Value, json};
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{Daemon, GUARD, Shell, daemon, in_each_shell, process, trl, wait_until};
 
 fn looks_like_an_id(id: &str) -> bool {
@@ -35,7 +36,7 @@ fn creation_tells_what_was_made(shell: Shell) {
         "{info}"
     );
     assert!(info["host_pid"].as_i64().is_some_and(|pid| process::alive(pid as i32)), "{info}");
-    let list = session.connection.ok("session.list", json!({}));
+    let list = session.connection.ok(m::SessionList::NAME, json!({}));
     assert_eq!(list["sessions"].as_array().map(Vec::len), Some(1));
     for same in ["session_id", "name", "shell", "working_dir", "pid", "host_pid", "command_count"] {
         assert_eq!(list["sessions"][0][same], info[same], "{same}");
@@ -65,17 +66,17 @@ fn a_session_ends_with_everything_in_it(shell: Shell) {
     assert!(!process::alive(pid) && children.into_iter().all(|child| !process::alive(child)));
     process::assert_ends("the host", host);
     for (method, params) in [
-        ("session.info", json!({"session_id": session.id})),
-        ("session.destroy", json!({"session_id": session.id})),
-        ("session.restart", json!({"session_id": session.id})),
-        ("exec.run", json!({"session_id": session.id, "command": "true"})),
-        ("exec.cancel", json!({"session_id": session.id})),
+        (m::SessionInfo::NAME, json!({"session_id": session.id})),
+        (m::SessionDestroy::NAME, json!({"session_id": session.id})),
+        (m::SessionRestart::NAME, json!({"session_id": session.id})),
+        (m::ExecRun::NAME, json!({"session_id": session.id, "command": "true"})),
+        (m::ExecCancel::NAME, json!({"session_id": session.id})),
     ] {
         let error = session.connection.call(method, params).err().unwrap_or_default();
         let code = error["code"].as_str().unwrap_or_default();
         assert!(["SESSION_NOT_FOUND", "SESSION_TERMINATED"].contains(&code), "{method}: {error}");
     }
-    assert_eq!(session.connection.ok("session.list", json!({}))["sessions"], json!([]));
+    assert_eq!(session.connection.ok(m::SessionList::NAME, json!({}))["sessions"], json!([]));
     assert!(daemon.leftovers().session_files.is_empty(), "{:?}", daemon.leftovers().session_files);
 }
 
@@ -85,9 +86,9 @@ fn a_running_command_hears_of_its_sessions_end(shell: Shell) {
     let (request, _) =
         session.stream_until(json!({"command": "echo up; sleep 1000", "timeout_s": 0}), "up\n");
     let params = session.params(json!({"command": "echo queued", "wait_s": 60}));
-    let queued = session.connection.begin("exec.run", params);
+    let queued = session.connection.begin(m::ExecRun::NAME, params);
     let mut other = daemon.connect();
-    other.ok("session.destroy", json!({"session_id": session.id}));
+    other.ok(m::SessionDestroy::NAME, json!({"session_id": session.id}));
     session.connection.finish(request).failed("SESSION_TERMINATED");
     session.connection.finish(queued).failed("SESSION_TERMINATED");
 }
@@ -101,7 +102,7 @@ fn programs_may_clean_up_unless_forced(shell: Shell) {
         );
         session.stream_until(json!({"command": command, "timeout_s": 0}), "up\n");
         let mut other = daemon.connect();
-        other.ok("session.destroy", json!({"session_id": session.id, "force": force}));
+        other.ok(m::SessionDestroy::NAME, json!({"session_id": session.id, "force": force}));
         let cleaned = process::exists(daemon.work().join(format!("cleaned-{force}")));
         assert_eq!(cleaned, !force, "force: {force}");
     }
@@ -114,18 +115,18 @@ fn a_lost_host_is_told_of(shell: Shell) {
     let pid = session.pid();
     session.kill_host();
     wait_until("the loss is noticed", GUARD, || {
-        let list = daemon.connect().ok("session.list", json!({}));
+        let list = daemon.connect().ok(m::SessionList::NAME, json!({}));
         list["sessions"].as_array().is_none_or(|rows| rows.iter().all(|row| row["state"] == "lost"))
     });
     let params = session.params(json!({"command": "touch hit"}));
-    let error = session.connection.call("exec.run", params).err().unwrap_or_default();
+    let error = session.connection.call(m::ExecRun::NAME, params).err().unwrap_or_default();
     let code = error["code"].as_str().unwrap_or_default();
     assert!(["SESSION_TERMINATED", "SESSION_NOT_FOUND"].contains(&code), "{error}");
     process::assert_ends("the shell of a lost session", pid);
     let other = daemon.session(shell);
     drop(other);
     let params = session.params(json!({}));
-    let _gone_or_ended = session.connection.call("session.destroy", params);
+    let _gone_or_ended = session.connection.call(m::SessionDestroy::NAME, params);
     assert!(!process::exists(daemon.work().join("kept/hit")));
 }
 
@@ -143,22 +144,24 @@ fn a_name_can_stand_for_its_session_everywhere() {
     let daemon = daemon!();
     let mut session = daemon.session_with(Shell::Bash, json!({"name": "my.build-1"}));
     let name = json!("my.build-1");
-    let ran = session.connection.ok("exec.run", json!({"session_id": name, "command": "echo hi"}));
+    let ran = session.connection.ok(m::ExecRun::NAME, json!({"session_id": name, "command": "echo hi"}));
     assert_eq!(ran["stdout"], "hi\n");
     assert_eq!(
-        session.connection.ok("session.info", json!({"session_id": name}))["session_id"],
+        session.connection.ok(m::SessionInfo::NAME, json!({"session_id": name}))["session_id"],
         session.id.as_str()
     );
     assert_eq!(
-        session.connection.ok("exec.list", json!({"session_id": name}))["execs"].as_array().map(Vec::len),
+        session.connection.ok(m::ExecList::NAME, json!({"session_id": name}))["execs"]
+            .as_array()
+            .map(Vec::len),
         Some(1)
     );
-    session.connection.ok("exec.cancel", json!({"session_id": name}));
-    session.connection.ok("session.restart", json!({"session_id": name}));
-    let message = session.connection.fails("session.create", json!({"name": name}), "NAME_TAKEN");
+    session.connection.ok(m::ExecCancel::NAME, json!({"session_id": name}));
+    session.connection.ok(m::SessionRestart::NAME, json!({"session_id": name}));
+    let message = session.connection.fails(m::SessionCreate::NAME, json!({"name": name}), "NAME_TAKEN");
     assert!(message.contains("my.build-1"), "{message}");
-    session.connection.ok("session.destroy", json!({"session_id": name}));
-    let again = session.connection.ok("session.create", json!({"name": name, "shell": "bash"}));
+    session.connection.ok(m::SessionDestroy::NAME, json!({"session_id": name}));
+    let again = session.connection.ok(m::SessionCreate::NAME, json!({"name": name, "shell": "bash"}));
     assert_eq!(again["name"], name, "a name is free again after its session's end");
 }
 
@@ -185,12 +188,12 @@ fn names_that_could_confuse_are_refused() {
         "$x",
         &"x".repeat(65),
     ] {
-        connection.fails("session.create", json!({"name": name}), "INVALID_PARAMS");
+        connection.fails(m::SessionCreate::NAME, json!({"name": name}), "INVALID_PARAMS");
     }
     for name in ["a", "A.b_c".replace('_', "-").as_str(), "1", "x:y", &"x".repeat(64)] {
-        connection.ok("session.create", json!({"name": name, "shell": "sh"}));
+        connection.ok(m::SessionCreate::NAME, json!({"name": name, "shell": "sh"}));
     }
-    assert_eq!(connection.ok("session.list", json!({}))["sessions"].as_array().map(Vec::len), Some(5));
+    assert_eq!(connection.ok(m::SessionList::NAME, json!({}))["sessions"].as_array().map(Vec::len), Some(5));
 }
 
 #[test]
@@ -198,17 +201,17 @@ fn a_shell_that_is_not_there_is_named_with_those_that_are() {
     let daemon = daemon!();
     let mut connection = daemon.connect();
     for shell in ["fish", "nosuchshell", "/nonexistent/bash", "/bin/cat", "", "bash -x", "../bash"] {
-        let message = connection.fails("session.create", json!({"shell": shell}), "INVALID_PARAMS");
+        let message = connection.fails(m::SessionCreate::NAME, json!({"shell": shell}), "INVALID_PARAMS");
         assert!(message.contains(shell), "{shell:?} is named: {message}");
     }
     assert!(connection.fails("session.create", json!({"shell": "fish"}), "INVALID_PARAMS").contains("bash"));
     for shell in ["bash", "zsh", "sh", "dash", "/bin/bash", "/bin/dash"] {
-        let created = connection.ok("session.create", json!({"shell": shell}));
-        let ran =
-            connection.ok("exec.run", json!({"session_id": created["session_id"], "command": "echo ok"}));
+        let created = connection.ok(m::SessionCreate::NAME, json!({"shell": shell}));
+        let ran = connection
+            .ok(m::ExecRun::NAME, json!({"session_id": created["session_id"], "command": "echo ok"}));
         assert_eq!(ran["stdout"], "ok\n", "{shell}");
     }
-    let created = connection.ok("session.create", json!({}));
+    let created = connection.ok(m::SessionCreate::NAME, json!({}));
     assert!(
         created["shell"].as_str().is_some_and(|shell| shell.contains("bash")),
         "bash is the default: {created}"
@@ -218,10 +221,10 @@ fn a_shell_that_is_not_there_is_named_with_those_that_are() {
 #[test]
 fn the_default_shell_is_the_users() {
     let daemon = Daemon::builder(trl!()).env("SHELL", "/bin/zsh").start();
-    let created = daemon.connect().ok("session.create", json!({}));
+    let created = daemon.connect().ok(m::SessionCreate::NAME, json!({}));
     assert!(created["shell"].as_str().is_some_and(|shell| shell.contains("zsh")), "{created}");
     let daemon = Daemon::builder(trl!()).env("SHELL", "/usr/bin/fish").start();
-    let created = daemon.connect().ok("session.create", json!({}));
+    let created = daemon.connect().ok(m::SessionCreate::NAME, json!({}));
     assert!(created["shell"].as_str().is_some_and(|shell| shell.contains("bash")), "{created}");
 }
 
@@ -230,17 +233,17 @@ fn a_directory_or_variable_that_cannot_be_is_refused() {
     let daemon = daemon!();
     let mut connection = daemon.connect();
     let message =
-        connection.fails("session.create", json!({"working_dir": "/no/such/place"}), "INVALID_PARAMS");
+        connection.fails(m::SessionCreate::NAME, json!({"working_dir": "/no/such/place"}), "INVALID_PARAMS");
     assert!(message.contains("/no/such/place"), "{message}");
-    connection.fails("session.create", json!({"working_dir": "/dev/null"}), "INVALID_PARAMS");
+    connection.fails(m::SessionCreate::NAME, json!({"working_dir": "/dev/null"}), "INVALID_PARAMS");
     for name in ["INVALID-NAME", "1X", "A B", "", "A=B"] {
-        let message = connection.fails("session.create", json!({"env": {name: "x"}}), "INVALID_PARAMS");
+        let message = connection.fails(m::SessionCreate::NAME, json!({"env": {name: "x"}}), "INVALID_PARAMS");
         assert!(message.contains(name), "{message}");
     }
-    connection.fails("session.create", json!({"env": {"A": "a\u{0}b"}}), "INVALID_PARAMS");
-    connection.fails("session.create", json!({"timeout_s": -1}), "INVALID_PARAMS");
-    connection.fails("session.create", json!({"idle_timeout_s": -1}), "INVALID_PARAMS");
-    assert_eq!(connection.ok("session.list", json!({}))["sessions"], json!([]));
+    connection.fails(m::SessionCreate::NAME, json!({"env": {"A": "a\u{0}b"}}), "INVALID_PARAMS");
+    connection.fails(m::SessionCreate::NAME, json!({"timeout_s": -1}), "INVALID_PARAMS");
+    connection.fails(m::SessionCreate::NAME, json!({"idle_timeout_s": -1}), "INVALID_PARAMS");
+    assert_eq!(connection.ok(m::SessionList::NAME, json!({}))["sessions"], json!([]));
     assert!(daemon.leftovers().session_files.is_empty());
 }
 
@@ -249,12 +252,13 @@ fn there_are_no_more_sessions_than_allowed() {
     let daemon = Daemon::builder(trl!()).env("TRL_MAX_SESSIONS", "2").start();
     let mut first = daemon.session(Shell::Bash);
     let second = daemon.session(Shell::Sh);
-    let message = first.connection.fails("session.create", json!({}), "MAX_SESSIONS_REACHED");
+    let message = first.connection.fails(m::SessionCreate::NAME, json!({}), "MAX_SESSIONS_REACHED");
     assert!(message.contains('2'), "{message}");
     first.destroy();
     let third = daemon.session(Shell::Bash);
     drop((second, third));
-    let requests: Vec<u64> = (0..5).map(|_| first.connection.begin("session.create", json!({}))).collect();
+    let requests: Vec<u64> =
+        (0..5).map(|_| first.connection.begin(m::SessionCreate::NAME, json!({}))).collect();
     let refused =
         requests.into_iter().filter(|&request| first.connection.finish(request).result.is_err()).count();
     assert_eq!(refused, 5, "the limit holds for requests at the same time too");
@@ -265,22 +269,26 @@ fn many_sessions_can_be_made_and_ended_at_once() {
     let daemon = daemon!();
     let mut connection = daemon.connect();
     let requests: Vec<u64> = (0..30)
-        .map(|number| connection.begin("session.create", json!({"shell": Shell::ALL[number % 3].name()})))
+        .map(|number| {
+            connection.begin(m::SessionCreate::NAME, json!({"shell": Shell::ALL[number % 3].name()}))
+        })
         .collect();
     let ids: Vec<Value> =
         requests.into_iter().map(|request| connection.finish(request).data()["session_id"].clone()).collect();
     let runs: Vec<u64> = ids
         .iter()
         .map(|id| {
-            connection
-                .begin("exec.run", json!({"session_id": id, "command": "echo $TRL_SESSION_ID; sleep 1000 &"}))
+            connection.begin(
+                m::ExecRun::NAME,
+                json!({"session_id": id, "command": "echo $TRL_SESSION_ID; sleep 1000 &"}),
+            )
         })
         .collect();
     for (id, run) in ids.iter().zip(runs) {
         assert_eq!(connection.finish(run).data()["stdout"], format!("{}\n", id.as_str().unwrap_or_default()));
     }
     let ends: Vec<u64> =
-        ids.iter().map(|id| connection.begin("session.destroy", json!({"session_id": id}))).collect();
+        ids.iter().map(|id| connection.begin(m::SessionDestroy::NAME, json!({"session_id": id}))).collect();
     for end in ends {
         assert_eq!(connection.finish(end).data()["state"], "terminated");
     }
@@ -293,9 +301,9 @@ fn creating_and_ending_over_and_over_leaks_nothing() {
     let daemon = daemon!();
     let mut connection = daemon.connect();
     let mut round = || {
-        let created = connection.ok("session.create", json!({"shell": "sh", "name": "again"}));
-        connection.ok("exec.run", json!({"session_id": "again", "command": "echo hi"}));
-        connection.ok("session.destroy", json!({"session_id": created["session_id"], "force": true}));
+        let created = connection.ok(m::SessionCreate::NAME, json!({"shell": "sh", "name": "again"}));
+        connection.ok(m::ExecRun::NAME, json!({"session_id": "again", "command": "echo hi"}));
+        connection.ok(m::SessionDestroy::NAME, json!({"session_id": created["session_id"], "force": true}));
     };
     (0..5).for_each(|_| round());
     let before = daemon.open_descriptors();
@@ -316,7 +324,7 @@ fn an_idle_session_ends_by_itself() {
     process::assert_ends("the shell of an idle session", pid);
     process::assert_ends("its host", host);
     wait_until("it is no longer listed", GUARD, || {
-        let list = lasting.connection.ok("session.list", json!({}));
+        let list = lasting.connection.ok(m::SessionList::NAME, json!({}));
         list["sessions"].as_array().map(Vec::len) == Some(1)
     });
     lasting.survives();
@@ -349,7 +357,7 @@ fn start_up_files_are_read_only_on_request() {
     let written = std::fs::write(daemon.user_home().join(".bashrc"), "exit 7\n");
     assert!(written.is_ok());
     let mut connection = daemon.connect();
-    let answer = connection.call("session.create", json!({"shell": "bash", "rc": true}));
+    let answer = connection.call(m::SessionCreate::NAME, json!({"shell": "bash", "rc": true}));
     assert!(
         answer.as_ref().is_ok() || answer.as_ref().is_err_and(|error| error["code"] != "INTERNAL_ERROR"),
         "{answer:?}"
@@ -362,12 +370,12 @@ fn unknown_sessions_are_told_as_such() {
     let mut connection = daemon.connect();
     for unknown in ["s-00000000", "nosuchname", "", "S-00000000", "s-0000000", "../x"] {
         for (method, params) in [
-            ("session.info", json!({"session_id": unknown})),
-            ("session.destroy", json!({"session_id": unknown})),
-            ("session.restart", json!({"session_id": unknown})),
-            ("exec.run", json!({"session_id": unknown, "command": "true"})),
-            ("exec.start", json!({"session_id": unknown, "command": "true"})),
-            ("exec.list", json!({"session_id": unknown})),
+            (m::SessionInfo::NAME, json!({"session_id": unknown})),
+            (m::SessionDestroy::NAME, json!({"session_id": unknown})),
+            (m::SessionRestart::NAME, json!({"session_id": unknown})),
+            (m::ExecRun::NAME, json!({"session_id": unknown, "command": "true"})),
+            (m::ExecStart::NAME, json!({"session_id": unknown, "command": "true"})),
+            (m::ExecList::NAME, json!({"session_id": unknown})),
         ] {
             let message = connection.fails(method, params, "SESSION_NOT_FOUND");
             assert!(message.contains(unknown), "{message}");

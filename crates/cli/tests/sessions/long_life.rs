@@ -4,6 +4,7 @@
 //! wrong is made as short as it gets.
 
 use serde_json::json;
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{
     Daemon, Dice, GUARD, Ran, Session, Shell, daemon, in_each_shell, process, smallest, wait_until,
 };
@@ -88,7 +89,7 @@ impl Life {
         self.model.runs += 1;
         let (request, exec_id) =
             self.session.stream_until(json!({"command": "echo up; sleep 30; n=wrong"}), "up\n");
-        self.session.connection.ok("exec.cancel", json!({"exec_id": exec_id}));
+        self.session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id}));
         let data = self.session.connection.finish(request).data();
         assert_eq!(data["cancelled"], true, "{data}");
         self.model.status = data["exit_code"].as_i64().unwrap_or(-1);
@@ -116,7 +117,7 @@ impl Life {
         wait_until("the session is lost", GUARD, || self.session.info()["state"] == "lost");
         assert_eq!(self.session.info()["command_count"], self.model.runs);
         let params = self.session.params(json!({}));
-        self.session.connection.ok("session.restart", params);
+        self.session.connection.ok(m::SessionRestart::NAME, params);
         self.run(json!({"command": "true"})).exits(0).tells_of_the_shell();
         self.model.status = 0;
     }
@@ -131,7 +132,7 @@ impl Life {
         let added = begin(&mut self.session, format!("n=$((n+{how}))"));
         let taken_back = begin(&mut self.session, "n=wrong".to_owned());
         let last = begin(&mut self.session, "echo $n".to_owned());
-        self.session.connection.ok("exec.cancel", json!({"exec_id": taken_back}));
+        self.session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": taken_back}));
         if how.is_multiple_of(2) {
             self.crash();
         }

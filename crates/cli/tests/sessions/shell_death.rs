@@ -1,6 +1,7 @@
 //! A shell that ends is told of at once, replaced with its state, and no command runs twice.
 
 use serde_json::json;
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{Session, Shell, daemon, in_each_shell, process};
 
 /// The first command after a death is told of the new shell; the one after it is not.
@@ -219,7 +220,7 @@ fn commands_behind_a_death_run_in_the_new_shell(shell: Shell) {
     let commands = ["sleep 0.2; kill -9 $$", "echo \"$plain\"", "exit 3", "echo $EXPORTED"];
     let requests = commands.map(|command| {
         let params = session.params(json!({"command": command, "wait_s": 20}));
-        session.connection.begin("exec.run", params)
+        session.connection.begin(m::ExecRun::NAME, params)
     });
     let answers = requests.map(|request| session.connection.finish(request).data());
     assert_eq!(
@@ -247,7 +248,7 @@ fn a_restart_on_request_keeps_state(shell: Shell) {
     session.put_state();
     let pid = session.pid();
     let params = session.params(json!({}));
-    let restarted = session.connection.ok("session.restart", params);
+    let restarted = session.connection.ok(m::SessionRestart::NAME, params);
     assert_eq!(restarted["session_id"], session.id.as_str());
     assert_eq!(restarted["restarts"], 1);
     assert_ne!(restarted["pid"], pid);

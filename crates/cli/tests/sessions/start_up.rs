@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "that is how a test fails")]
 
 use std::fs;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::json;
 use trl_testkit::{Daemon, GUARD, Session, Shell, daemon, wait_until};
@@ -34,13 +35,13 @@ fn a_session_is_being_created_until_its_start_up_files_are_over() {
             assert_eq!(session.info()["state"], "creating");
             // A command waits; it has not started, whatever its own deadline is.
             let params = session.params(json!({"command": "echo $kept", "timeout_s": 1}));
-            let request = session.connection.begin("exec.stream", params);
+            let request = session.connection.begin(m::ExecStream::NAME, params);
             let queued = session.connection.event(request);
             assert_eq!(queued.name, "queued", "{queued:?}");
             let exec = json!({"exec_id": queued.data["exec_id"]});
             let mut other = daemon.connect();
-            assert_eq!(other.ok("exec.info", exec)["state"], "queued");
-            let busy = other.fails("exec.run", session.params(json!({"command": ":"})), "SESSION_BUSY");
+            assert_eq!(other.ok(m::ExecInfo::NAME, exec)["state"], "queued");
+            let busy = other.fails(m::ExecRun::NAME, session.params(json!({"command": ":"})), "SESSION_BUSY");
             assert!(busy.contains("start-up files"), "{busy}");
             fs::write(&gate, "").unwrap();
             let answer = session.connection.finish(request);
@@ -64,13 +65,13 @@ fn cancelling_what_waits_for_start_up_files_interrupts_them() {
         fs::write(daemon.user_home().join(file), "echo begun; sleep 1000\n").unwrap();
         let mut session = daemon.session_with(shell, json!({"rc": true}));
         let params = session.params(json!({"command": "echo never"}));
-        let request = session.connection.begin("exec.run", params);
+        let request = session.connection.begin(m::ExecRun::NAME, params);
         let mut other = daemon.connect();
         let listed = || json!({"session_id": session.id});
         wait_until("the command is queued", GUARD, || {
-            !other.ok("exec.list", listed())["execs"].as_array().unwrap().is_empty()
+            !other.ok(m::ExecList::NAME, listed())["execs"].as_array().unwrap().is_empty()
         });
-        other.ok("exec.cancel", listed());
+        other.ok(m::ExecCancel::NAME, listed());
         let cancelled = session.connection.finish(request);
         assert_eq!((&cancelled.data()["cancelled"], &cancelled.data()["stdout"]), (&json!(true), &json!("")));
         await_state(&mut session, "idle");
@@ -85,7 +86,7 @@ fn start_up_files_that_end_the_shell_are_a_truthful_error() {
     for (shell, file) in WITH_FILES {
         fs::write(daemon.user_home().join(file), "echo goodbye; exit 3\n").unwrap();
         let mut connection = daemon.connect();
-        let refused = connection.call("session.create", json!({"shell": shell.name(), "rc": true}));
+        let refused = connection.call(m::SessionCreate::NAME, json!({"shell": shell.name(), "rc": true}));
         let fault = refused.unwrap_err();
         let message = fault["message"].as_str().unwrap();
         assert_eq!(fault["code"], "SESSION_TERMINATED", "{fault}");
@@ -94,7 +95,7 @@ fn start_up_files_that_end_the_shell_are_a_truthful_error() {
             "{message}"
         );
         assert!(message.contains("the last that they wrote is \"goodbye\""), "{message}");
-        assert_eq!(connection.ok("session.list", json!({}))["sessions"], json!([]));
+        assert_eq!(connection.ok(m::SessionList::NAME, json!({}))["sessions"], json!([]));
     }
 }
 

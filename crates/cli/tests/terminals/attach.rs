@@ -4,6 +4,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::process::Signal;
@@ -41,7 +42,7 @@ fn a_person_and_an_agent_share_one_shell(shell: Shell) {
     person.sees("\nerased\n");
     // A program of the person's own, with keys of its own.
     person.types("cat\r");
-    session.connection.ok("session.info", json!({"session_id": "work"}));
+    session.connection.ok(m::SessionInfo::NAME, json!({"session_id": "work"}));
     person.types("to cat\r");
     person.sees("to cat\nto cat");
     person.types("\x03");
@@ -264,20 +265,21 @@ fn a_daemon_that_is_killed_is_replaced_under_ones_hands() {
 fn keys_need_a_command_or_a_prompt() {
     let daemon = daemon!();
     let mut session = named(&daemon, Shell::Bash);
-    let refused = session.connection.call("session.input", json!({"session_id": "work", "data": "echo\r"}));
+    let refused =
+        session.connection.call(m::SessionInput::NAME, json!({"session_id": "work", "data": "echo\r"}));
     let fault = refused.unwrap_err();
     assert_eq!(
         (&fault["code"], &fault["details"]["reason"]),
         (&json!("INVALID_PARAMS"), &json!("nobody_attached"))
     );
-    session.connection.ok("session.resize", json!({"session_id": "work", "rows": 33, "cols": 99}));
+    session.connection.ok(m::SessionResize::NAME, json!({"session_id": "work", "rows": 33, "cols": 99}));
     session.run_with(json!({"command": "stty size", "tty": true})).exits(0).prints("33 99\r\n", "");
     let exec_id =
         session.start(json!({"command": "read -rsp 'Secret: ' x", "tty": true, "background": false}));
     let asks = json!({"exec_id": exec_id, "until": {"log": {"pattern": "Secret: "}}});
-    session.connection.ok("exec.wait", asks);
-    session.connection.ok("session.input", json!({"session_id": "work", "data": "hidden\r"}));
-    let over = session.connection.ok("exec.wait", json!({"exec_id": exec_id}));
+    session.connection.ok(m::ExecWait::NAME, asks);
+    session.connection.ok(m::SessionInput::NAME, json!({"session_id": "work", "data": "hidden\r"}));
+    let over = session.connection.ok(m::ExecWait::NAME, json!({"exec_id": exec_id}));
     assert_eq!(over["exit_code"], 0);
     session.run("echo $x").exits(0).prints("hidden\n", "");
 }
@@ -310,7 +312,7 @@ fn a_slow_watcher_holds_nobody_up() {
     let daemon = daemon!();
     let mut session = named(&daemon, Shell::Bash);
     let mut lazy = daemon.connect();
-    lazy.begin("session.attach", json!({"session_id": "work", "read_only": true}));
+    lazy.begin(m::SessionAttach::NAME, json!({"session_id": "work", "read_only": true}));
     let ran = session.run("yes a line of output | head -c 20000000");
     assert_eq!((ran.exit_code, ran.stdout_bytes), (Some(0), 20_000_000));
     session.run("echo on").exits(0).prints("on\n", "");

@@ -1,11 +1,12 @@
 //! Commands on a terminal: what programs find there, what is typed to them, what is seen.
 
 use serde_json::{Value, json};
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{GUARD, Session, Shell, daemon, in_each_shell, wait_until};
 
 /// The screen of a command, one string.
 fn look(session: &mut Session, exec_id: &str) -> String {
-    lines(&session.connection.ok("exec.screen", json!({"exec_id": exec_id})))
+    lines(&session.connection.ok(m::ExecScreen::NAME, json!({"exec_id": exec_id})))
 }
 
 fn lines(screen: &Value) -> String {
@@ -34,7 +35,7 @@ fn until_waiting(session: &mut Session, exec_id: &str) -> String {
 
 #[track_caller]
 fn type_in(session: &mut Session, exec_id: &str, keys: &str) {
-    session.connection.ok("exec.write", json!({"exec_id": exec_id, "data": keys}));
+    session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": keys}));
 }
 
 /// Starts a command in the living shell, on a terminal.
@@ -96,7 +97,7 @@ fn a_prompt_is_seen_and_answered(shell: Shell) {
         Shell::Sh => ("printf 'Enter name: '; read n", "printf, read"),
     };
     let params = session.params(json!({"command": format!("{ask} && echo \"Hello $n\""), "tty": true}));
-    let request = session.connection.begin("exec.stream", params);
+    let request = session.connection.begin(m::ExecStream::NAME, params);
     let exec_id = session.connection.event(request).data["exec_id"].as_str().unwrap_or_default().to_owned();
     let waiting = loop {
         let event = session.connection.event(request);
@@ -149,28 +150,29 @@ fn the_size_follows(shell: Shell) {
     session.run_with(json!({"command": "stty size", "tty": true})).exits(0).prints("24 80\r\n", "");
     let exec_id = start(&mut session, "sh -c 'trap \"stty size\" WINCH; echo on; while :; do read x; done'");
     until_seen(&mut session, &exec_id, "on");
-    let resized = session.connection.ok("exec.resize", json!({"exec_id": exec_id, "rows": 40, "cols": 120}));
+    let resized =
+        session.connection.ok(m::ExecResize::NAME, json!({"exec_id": exec_id, "rows": 40, "cols": 120}));
     assert_eq!((&resized["rows"], &resized["cols"]), (&json!(40), &json!(120)));
     type_in(&mut session, &exec_id, "\n");
     until_seen(&mut session, &exec_id, "40 120");
-    let screen = session.connection.ok("exec.screen", json!({"exec_id": exec_id}));
+    let screen = session.connection.ok(m::ExecScreen::NAME, json!({"exec_id": exec_id}));
     assert_eq!((&screen["rows"], &screen["cols"]), (&json!(40), &json!(120)));
     assert_eq!(screen["lines"].as_array().map(Vec::len), Some(40));
     for (rows, cols) in [(0, 0), (0, 80), (24, 0), (1001, 80), (24, 70000), (-1, 80)] {
         let params = json!({"exec_id": exec_id, "rows": rows, "cols": cols});
-        session.connection.fails("exec.resize", params, "INVALID_PARAMS");
+        session.connection.fails(m::ExecResize::NAME, params, "INVALID_PARAMS");
     }
-    session.connection.ok("exec.cancel", json!({"exec_id": exec_id}));
+    session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id}));
     session.attach(&exec_id);
     // Before its first output, and kept for the commands after it.
     let exec_id = start(&mut session, "read go; stty size");
-    session.connection.ok("exec.resize", json!({"exec_id": exec_id, "rows": 30, "cols": 100}));
+    session.connection.ok(m::ExecResize::NAME, json!({"exec_id": exec_id, "rows": 30, "cols": 100}));
     type_in(&mut session, &exec_id, "\n");
     session.attach(&exec_id);
     assert!(look(&mut session, &exec_id).contains("30 100"));
     session.run_with(json!({"command": "stty size", "tty": true})).exits(0).prints("30 100\r\n", "");
     session.connection.fails(
-        "exec.resize",
+        m::ExecResize::NAME,
         json!({"exec_id": exec_id, "rows": 3, "cols": 10}),
         "INVALID_PARAMS",
     );
@@ -192,7 +194,7 @@ fn keys_are_signals(shell: Shell) {
     let exec_id = start(&mut session, "cat");
     type_in(&mut session, &exec_id, "line\n");
     until_seen(&mut session, &exec_id, "line\nline");
-    session.connection.ok("exec.write", json!({"exec_id": exec_id, "data": "rest", "eof": true}));
+    session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": "rest", "eof": true}));
     assert_eq!(exit_code(&mut session, &exec_id), 0);
     session.keeps_state();
 }
@@ -217,7 +219,7 @@ fn nothing_typed_is_left_for_the_next(shell: Shell) {
     let exec_id = start(&mut session, "cat");
     type_in(&mut session, &exec_id, "mine\n");
     until_seen(&mut session, &exec_id, "mine\nmine");
-    session.connection.ok("exec.write", json!({"exec_id": exec_id, "eof": true}));
+    session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "eof": true}));
     session.attach(&exec_id);
     assert!(!look(&mut session, &exec_id).contains("stray"));
 }
@@ -232,14 +234,14 @@ fn vim_less_and_top_are_seen() {
     until_seen(&mut session, &exec_id, "\"numbers\"");
     // The text comes after the line that names the file.
     until_seen(&mut session, &exec_id, "1\n2\n3\n");
-    let screen = session.connection.ok("exec.screen", json!({"session_id": session.id}));
+    let screen = session.connection.ok(m::ExecScreen::NAME, json!({"session_id": session.id}));
     assert_eq!((screen["alternate"].as_bool(), screen["lines"][0].as_str()), (Some(true), Some("1")));
     type_in(&mut session, &exec_id, "ihello \x1b:");
     until_seen(&mut session, &exec_id, "hello 1");
     until_waiting(&mut session, &exec_id);
     type_in(&mut session, &exec_id, "wq\r");
     assert_eq!(exit_code(&mut session, &exec_id), 0);
-    let screen = session.connection.ok("exec.screen", json!({"exec_id": exec_id}));
+    let screen = session.connection.ok(m::ExecScreen::NAME, json!({"exec_id": exec_id}));
     assert_eq!(screen["alternate"], false, "{screen}");
     assert!(lines(&screen).starts_with("before\nafter\n"), "{screen}");
     assert_eq!(session.ok("head -1 numbers"), "hello 1\n");
@@ -267,7 +269,7 @@ fn a_screen_has_its_title_and_cursor_and_outlives_the_daemon() {
     daemon.kill9();
     daemon.restart();
     session.connection = daemon.connect();
-    let screen = session.connection.ok("exec.screen", json!({"exec_id": exec_id}));
+    let screen = session.connection.ok(m::ExecScreen::NAME, json!({"exec_id": exec_id}));
     assert_eq!(screen["title"], "a title");
     assert_eq!(screen["cursor"], json!({"row": 2, "col": 8, "visible": true}));
     assert_eq!(screen["lines"][2], "    mark");
@@ -281,20 +283,20 @@ fn what_has_no_terminal_has_no_screen() {
     let daemon = daemon!();
     let mut session = daemon.session(Shell::Bash);
     let asked = session.params(json!({}));
-    let message = session.connection.fails("exec.screen", asked, "INVALID_PARAMS");
+    let message = session.connection.fails(m::ExecScreen::NAME, asked, "INVALID_PARAMS");
     assert!(message.contains("tty:true"), "{message}");
     let exec_id = session.start(json!({"command": "sleep 1000"}));
-    for method in ["exec.screen", "exec.resize"] {
+    for method in [m::ExecScreen::NAME, m::ExecResize::NAME] {
         let mut params = json!({"exec_id": exec_id});
-        if method == "exec.resize" {
+        if method == m::ExecResize::NAME {
             params["rows"] = json!(3);
             params["cols"] = json!(3);
         }
         let message = session.connection.fails(method, params, "INVALID_PARAMS");
         assert!(message.contains("tty:true"), "{message}");
     }
-    session.connection.fails("exec.screen", json!({"exec_id": "e-00000000-1"}), "EXEC_NOT_FOUND");
-    session.connection.fails("exec.screen", json!({}), "INVALID_PARAMS");
+    session.connection.fails(m::ExecScreen::NAME, json!({"exec_id": "e-00000000-1"}), "EXEC_NOT_FOUND");
+    session.connection.fails(m::ExecScreen::NAME, json!({}), "INVALID_PARAMS");
 }
 
 #[test]
@@ -314,12 +316,12 @@ fn waiting_is_seen_without_a_prompt_and_without_a_terminal() {
     let exec_id = session.start(json!({"command": "cat /dev/tty", "background": false}));
     assert_eq!(until_waiting(&mut session, &exec_id), "");
     type_in(&mut session, &exec_id, "x\n");
-    session.connection.ok("exec.cancel", json!({"exec_id": exec_id}));
+    session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id}));
     session.attach(&exec_id);
     for background in [false, true] {
         let exec_id = session.start(json!({"command": "cat", "background": background, "stdin_open": true}));
         until_waiting(&mut session, &exec_id);
-        session.connection.ok("exec.write", json!({"exec_id": exec_id, "eof": true}));
+        session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "eof": true}));
         session.attach(&exec_id);
         assert_eq!(session.exec_info(&exec_id).get("waiting_for_input"), None);
     }

@@ -10,6 +10,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -109,19 +110,19 @@ impl Office {
     /// Makes agents, each used on the connection of its number, 1 first.
     pub async fn agents(&self, names: &[&str]) {
         for (n, name) in names.iter().enumerate() {
-            self.get(0, "agent.create", json!({ "name": name })).await;
-            self.get(n as u64 + 1, "agent.use", json!({ "agent": name })).await;
+            self.get(0, m::AgentCreate::NAME, json!({ "name": name })).await;
+            self.get(n as u64 + 1, m::AgentUse::NAME, json!({ "agent": name })).await;
         }
     }
 
     pub async fn send(&self, connection: u64, params: Value) -> String {
-        let sent = self.get(connection, "mail.send", params).await;
+        let sent = self.get(connection, m::MailSend::NAME, params).await;
         sent["message_id"].as_str().unwrap().to_owned()
     }
 
     /// Waits for at least one message and takes what is there.
     pub async fn take(&self, connection: u64) -> Vec<Value> {
-        let inbox = self.get(connection, "mail.inbox", json!({"wait_s": 10.0})).await;
+        let inbox = self.get(connection, m::MailInbox::NAME, json!({"wait_s": 10.0})).await;
         inbox["messages"].as_array().unwrap().clone()
     }
 
@@ -137,18 +138,18 @@ impl Office {
 
     /// Whether nothing new comes; acknowledges what was taken before.
     pub async fn is_empty(&self, connection: u64) -> bool {
-        let inbox = self.get(connection, "mail.inbox", json!({"wait_s": 0.15})).await;
+        let inbox = self.get(connection, m::MailInbox::NAME, json!({"wait_s": 0.15})).await;
         inbox["messages"].as_array().unwrap().is_empty()
     }
 
     /// Waits until something lies in this session's inbox that nobody has announced.
     pub async fn reaches_inbox(&self, connection: u64) {
-        self.get(connection, "mail.notices", json!({"wait_s": 20.0})).await;
+        self.get(connection, m::MailNotices::NAME, json!({"wait_s": 20.0})).await;
     }
 
     /// Waits until a sent message is in this state.
     pub async fn reaches(&self, connection: u64, id: &str, state: &str) -> Value {
-        let asked = || self.get(connection, "mail.status", json!({"message_id": id}));
+        let asked = || self.get(connection, m::MailStatus::NAME, json!({"message_id": id}));
         until(&format!("{id} becomes {state}"), asked, |status| status["state"] == state).await
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::process::Signal;
@@ -107,11 +108,11 @@ pub fn crowd(daemon: &Daemon, scale: Scale, seen: &mut Seen) {
     let mut connection = connect(&daemon.socket());
     let sessions: Vec<Value> = (0..scale.sessions)
         .map(|_| {
-            connection.ok("session.create", json!({"shell": "bash", "idle_timeout_s": 0}))["session_id"]
+            connection.ok(m::SessionCreate::NAME, json!({"shell": "bash", "idle_timeout_s": 0}))["session_id"]
                 .clone()
         })
         .collect();
-    let list = connection.ok("session.list", json!({}));
+    let list = connection.ok(m::SessionList::NAME, json!({}));
     let rows = list["sessions"].as_array().cloned().unwrap_or_default();
     assert_eq!(rows.len(), scale.sessions);
     let memory = rows
@@ -130,13 +131,13 @@ pub fn crowd(daemon: &Daemon, scale: Scale, seen: &mut Seen) {
             Rate { sessions: busy, times, took: begun.elapsed() }
         })
         .into();
-    let info = connection.ok("session.info", json!({"session_id": sessions[0]}));
+    let info = connection.ok(m::SessionInfo::NAME, json!({"session_id": sessions[0]}));
     let host = info["host_pid"].as_i64().unwrap_or_default() as i32;
     assert!(process::open_descriptors(host) < 64, "a host keeps no descriptor of a finished command");
 
     let ends: Vec<u64> = sessions
         .iter()
-        .map(|id| connection.begin("session.destroy", json!({"session_id": id, "force": true})))
+        .map(|id| connection.begin(m::SessionDestroy::NAME, json!({"session_id": id, "force": true})))
         .collect();
     for end in ends {
         connection.finish(end).data();
@@ -158,10 +159,11 @@ fn drive(socket: &Path, sessions: &[Value], commands: usize) -> Vec<Duration> {
     let work = |session: &Value| {
         let mut connection = connect(socket);
         let mut times = Vec::with_capacity(commands);
-        connection.ok("exec.run", json!({"session_id": session, "command": "n=0"}));
+        connection.ok(m::ExecRun::NAME, json!({"session_id": session, "command": "n=0"}));
         for number in 1..=commands {
             let begun = Instant::now();
-            let ran = connection.ok("exec.run", json!({"session_id": session, "command": "echo $((n+=1))"}));
+            let ran =
+                connection.ok(m::ExecRun::NAME, json!({"session_id": session, "command": "echo $((n+=1))"}));
             times.push(begun.elapsed());
             assert_eq!(ran["stdout"], format!("{number}\n"));
         }
@@ -177,23 +179,23 @@ fn drive(socket: &Path, sessions: &[Value], commands: usize) -> Vec<Duration> {
 pub fn connections(daemon: &Daemon, scale: Scale) {
     let before = Usage::of(daemon);
     let mut steady = connect(&daemon.socket());
-    let session = steady.ok("session.create", json!({"shell": "bash"}))["session_id"].clone();
+    let session = steady.ok(m::SessionCreate::NAME, json!({"shell": "bash"}))["session_id"].clone();
     let mut held = Vec::new();
     for number in 0..scale.connections {
         let mut client = connect(&daemon.socket());
         match number % 8 {
-            0 => drop(client.ok("system.ping", json!({}))),
+            0 => drop(client.ok(m::SystemPing::NAME, json!({}))),
             1 => client.send_bytes(b"{\"id\":1,\"method\":\"exec"),
             2 => client.send_bytes(&[0xff; 4096]),
             3 => client.send_line(&"[".repeat(5000)),
-            4 => drop(
-                client
-                    .begin("exec.run", json!({"session_id": session, "command": "echo gone", "wait_s": 60})),
-            ),
+            4 => drop(client.begin(
+                m::ExecRun::NAME,
+                json!({"session_id": session, "command": "echo gone", "wait_s": 60}),
+            )),
             5 => {
                 // One that never reads what it asked for.
                 let flood = json!({"session_id": session, "command": "yes | head -c 3000000", "wait_s": 60});
-                client.begin("exec.stream", flood);
+                client.begin(m::ExecStream::NAME, flood);
                 held.push(client);
             }
             6 => client.send_line(r#"{"id":1,"method":"session.info","params":{"session_id":"nobody"}}"#),
@@ -201,15 +203,16 @@ pub fn connections(daemon: &Daemon, scale: Scale) {
         }
         if held.len() > 8 {
             held.clear();
-            let ran =
-                steady.ok("exec.run", json!({"session_id": session, "command": "echo ok", "wait_s": 200}));
+            let ran = steady
+                .ok(m::ExecRun::NAME, json!({"session_id": session, "command": "echo ok", "wait_s": 200}));
             assert_eq!(ran["stdout"], "ok\n");
         }
     }
     drop(held);
-    let ran = steady.ok("exec.run", json!({"session_id": session, "command": "echo ok", "wait_s": 200}));
+    let ran =
+        steady.ok(m::ExecRun::NAME, json!({"session_id": session, "command": "echo ok", "wait_s": 200}));
     assert_eq!(ran["stdout"], "ok\n");
-    steady.ok("session.destroy", json!({"session_id": session, "force": true}));
+    steady.ok(m::SessionDestroy::NAME, json!({"session_id": session, "force": true}));
     drop(steady);
     before.is_back(daemon, "many connections");
 }
@@ -219,7 +222,9 @@ pub fn connections(daemon: &Daemon, scale: Scale) {
 pub fn kills(daemon: &mut Daemon, scale: Scale, dice: &mut Dice) {
     let mut connection = connect(&daemon.socket());
     let sessions: Vec<Value> = (0..scale.busy)
-        .map(|_| connection.ok("session.create", json!({"shell": "bash", "working_dir": daemon.work()})))
+        .map(|_| {
+            connection.ok(m::SessionCreate::NAME, json!({"shell": "bash", "working_dir": daemon.work()}))
+        })
         .collect();
     drop(connection);
     let done = AtomicUsize::new(0);
@@ -245,19 +250,19 @@ pub fn kills(daemon: &mut Daemon, scale: Scale, dice: &mut Dice) {
         }
     });
     let mut connection = connect(&daemon.socket());
-    let list = connection.ok("session.list", json!({}));
+    let list = connection.ok(m::SessionList::NAME, json!({}));
     let rows = list["sessions"].as_array().cloned().unwrap_or_default();
     let is_known = |row: &&Value| sessions.iter().any(|session| session["session_id"] == row["session_id"]);
     // Made, but the answer that told of it was cut off.
     let untold: Vec<&Value> = rows.iter().filter(|row| !is_known(row)).collect();
     assert!(untold.len() <= scale.kills * scale.creators, "{list}");
     for row in untold {
-        connection.ok("session.destroy", json!({"session_id": row["session_id"], "force": true}));
+        connection.ok(m::SessionDestroy::NAME, json!({"session_id": row["session_id"], "force": true}));
     }
     for session in &sessions {
         let row = rows.iter().find(|row| row["session_id"] == session["session_id"]).expect("it is listed");
         assert_eq!((&row["pid"], &row["restarts"]), (&session["pid"], &json!(0)), "the same shell");
-        connection.ok("session.destroy", json!({"session_id": session["session_id"], "force": true}));
+        connection.ok(m::SessionDestroy::NAME, json!({"session_id": session["session_id"], "force": true}));
     }
     wait_until("only the daemon is left", LONG, || daemon.processes() == [daemon.pid()]);
 }
@@ -268,14 +273,14 @@ fn come_and_go(socket: &Path, stop: &AtomicUsize) {
     while stop.load(Ordering::Relaxed) == 0 {
         // Once only: asked again it would make a second one.
         let mut open = persist(|| reconnect(&mut connection, socket));
-        let Some(created) = open.try_call("session.create", json!({"shell": "sh"})) else { continue };
+        let Some(created) = open.try_call(m::SessionCreate::NAME, json!({"shell": "sh"})) else { continue };
         let created = created.unwrap_or_else(|error| panic!("{error}"));
         connection = Some(open);
         let session = json!({"session_id": created["session_id"]});
         let ran = json!({"session_id": created["session_id"], "command": "echo up", "wait_s": 100});
-        let ran = call_until_answered(&mut connection, socket, "exec.run", &ran);
+        let ran = call_until_answered(&mut connection, socket, m::ExecRun::NAME, &ran);
         assert_eq!(ran.unwrap_or_else(|error| panic!("{error}"))["stdout"], "up\n");
-        match call_until_answered(&mut connection, socket, "session.destroy", &session) {
+        match call_until_answered(&mut connection, socket, m::SessionDestroy::NAME, &session) {
             Ok(_) => {}
             // The first request did it, and its answer was cut off.
             Err(error) => {
@@ -326,7 +331,7 @@ fn count_up(socket: &Path, session: &Value, done: &AtomicUsize, stop: &AtomicUsi
     for number in 1.. {
         let id = &session["session_id"];
         let run = json!({"session_id": id, "command": "echo $((n+=1))", "run_id": format!("{id}-{number}"), "wait_s": 100});
-        let answer = call_until_answered(&mut connection, socket, "exec.run", &run);
+        let answer = call_until_answered(&mut connection, socket, m::ExecRun::NAME, &run);
         let ran = answer.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(ran["stdout"], format!("{number}\n"), "each ran once");
         done.fetch_add(1, Ordering::Relaxed);
