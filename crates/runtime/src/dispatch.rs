@@ -33,7 +33,8 @@ impl Runtime {
         result
     }
 
-    /// Done here, or by the daemon that the session is on, as far as the caller's grant allows.
+    /// Done here, or by the daemon that the session is on, as far as the caller's grant allows. On the heap: together
+    /// these are more than a small stack has room for.
     async fn answer<S: EventSink>(
         &self,
         request: Request,
@@ -43,11 +44,11 @@ impl Runtime {
         self.0.check_open()?;
         if let Some(grant) = &caller.grant {
             // The sessions under a grant are on this machine: nothing is forwarded.
-            return self.perform(rules::admit(&self.0, grant, request)?, caller, to).await;
+            return Box::pin(self.perform(rules::admit(&self.0, grant, request)?, caller, to)).await;
         }
         match remote::session_of(&self.0, &request) {
-            Some(session) => remote::forward(&self.0, &session, request, caller, to).await,
-            None => self.perform(request, caller, to).await,
+            Some(session) => Box::pin(remote::forward(&self.0, &session, request, caller, to)).await,
+            None => Box::pin(self.perform(request, caller, to)).await,
         }
     }
 
