@@ -56,9 +56,11 @@ fn free(found: &RuntimeFound) -> usize {
 }
 
 /// The one with the most room; one that is known to be ready comes before one that nobody has looked at.
+/// A runtime that somebody else granted is used only by its name: its owner sees what runs there.
 fn best<'a>(found: &'a [RuntimeFound], label: Option<&str>) -> Option<&'a RuntimeFound> {
     let fits = |found: &&RuntimeFound| {
         label.is_none_or(|label| found.labels.iter().any(|it| it == label))
+            && found.granted_by.is_none()
             && found.state != RuntimeState::Unreachable
             && free(found) > 0
     };
@@ -152,6 +154,7 @@ mod tests {
             found("small", Ready, 0, 8, &["gpu"]),
             found("away", Unreachable, 0, 100, &["gpu"]),
             found("new", Unknown, 0, 100, &["gpu", "big"]),
+            RuntimeFound { granted_by: Some("somebody".into()), ..found("theirs", Ready, 0, 999, &["gpu"]) },
         ];
         let name = |label| best(&all, label).map(|found| found.name.as_str());
         assert_eq!(name(None), Some("local"));

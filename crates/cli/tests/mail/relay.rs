@@ -421,6 +421,13 @@ fn access_is_granted_and_revoked_through_the_broker() {
         http.ok(m::SessionInfo::NAME, json!({"session_id": made["session_id"]}))["limits"]["open_files"],
         256
     );
+    let ran = alice.trl(&["run", "--on", &name, "x=6; echo $((x * 7))"]);
+    assert_eq!((ran.status.code(), ran.stdout.as_slice()), (Some(0), &b"42\n"[..]), "{ran:?}");
+    let again = alice.trl(&["run", "--on", &name, "echo $x"]);
+    assert_eq!(again.stdout, b"6\n", "{again:?}");
+    let far = alice.connect().ok(m::SessionList::NAME, json!({}))["sessions"].clone();
+    assert_eq!((far.as_array().map(Vec::len), &far[0]["runtime"]), (Some(1), &json!(name)), "{far}");
+    alice.connect().ok(m::SessionDestroy::NAME, json!({"session_id": far[0]["session_id"]}));
     // The token is in that one file, and nowhere that people or models look.
     assert!(!notice.contains(&token));
     for daemon in [alice, bob] {
@@ -435,6 +442,8 @@ fn access_is_granted_and_revoked_through_the_broker() {
     assert!(notice.contains("revoked") && notice.contains(&name), "{notice}");
     wait_until("the file is removed", GUARD, || files().is_empty());
     assert_eq!(http.call(m::SessionList::NAME, json!({})).status, 401);
+    let refused = alice.trl(&["run", "--on", &name, "true"]);
+    assert!(!refused.status.success() && !refused.stderr.is_empty(), "{refused:?}");
     let listed = bob.trl(&["runtimes", "grants"]);
     assert!(String::from_utf8_lossy(&listed.stdout).contains("revoked"), "{listed:?}");
 }
