@@ -170,6 +170,8 @@ fn files_terminals_and_people_are_those_of_the_other_daemon() {
     here.fails(m::FileRead::NAME, file("dir/b"), "FILE_NOT_FOUND");
 
     let seen = here.begin(m::SessionAttach::NAME, json!({"session_id": "s", "rows": 24, "cols": 80}));
+    // The screen comes first: from then on somebody is attached.
+    here.event(seen);
     let mut keys = near.connect();
     keys.ok(m::SessionResize::NAME, json!({"session_id": "s", "rows": 30, "cols": 90}));
     keys.ok(m::SessionInput::NAME, json!({"session_id": "s", "data": "echo $((6*7))\r"}));
