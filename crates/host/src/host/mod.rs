@@ -138,8 +138,10 @@ impl Host {
         match Host::start(spec, groups) {
             Ok(mut host) => {
                 link.greet(&host.welcome());
-                link.flush()?;
-                host.subscribers.adopt(link)?;
+                if let Err(error) = link.flush().and_then(|()| host.subscribers.adopt(link)) {
+                    host.leave_nothing();
+                    return Err(error);
+                }
                 host.save_session();
                 Ok(host)
             }
@@ -149,6 +151,14 @@ impl Host {
                 link.flush_waiting();
                 Err(error)
             }
+        }
+    }
+
+    /// The daemon is gone before anybody has heard of this session. One that existed before keeps its files.
+    fn leave_nothing(&self) {
+        std::fs::remove_file(&self.spec.socket).ok();
+        if !self.spec.resume {
+            std::fs::remove_dir_all(&self.spec.state_dir).ok();
         }
     }
 
