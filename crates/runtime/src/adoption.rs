@@ -237,6 +237,10 @@ fn unknown_info(id: SessionId, unused: Duration) -> SessionInfo {
     }
 }
 
+fn is_end(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
+}
+
 async fn call(backend: &dyn Backend, id: SessionId) -> Called {
     let Reached { connection, host } = match backend.connect(id).await {
         Ok(reached) => reached,
@@ -248,6 +252,8 @@ async fn call(backend: &dyn Backend, id: SessionId) -> Called {
         Ok(Ok(Ok(greeted))) => Called::Answered(Box::new(greeted)),
         // It ended while it was asked.
         Ok(Ok(Err(GreetError::Silent))) => Called::Gone,
+        // The same, if it had not read the question yet.
+        Ok(Ok(Err(GreetError::Io(error)))) if backend.is_near() && is_end(&error) => Called::Gone,
         Ok(Ok(Err(GreetError::Io(error)))) => Called::Unreachable(error),
         Ok(Ok(Err(error))) => Called::Refused(error),
         Ok(Err(error)) => Called::Unreachable(io::Error::other(error)),

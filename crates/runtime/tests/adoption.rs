@@ -46,6 +46,21 @@ async fn a_dead_hosts_socket_is_removed_and_nothing_else() {
     assert!(!exists(&home.state_dir(old)));
 }
 
+/// Its end is a reset of the connection if it had not read the question yet.
+#[tokio::test]
+async fn a_host_that_ends_while_it_is_asked_is_dead() {
+    let home = Home::new();
+    let listener = UnixListener::bind(home.socket(ID)).unwrap();
+    let ends = async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.readable().await.unwrap();
+        drop((stream, listener));
+    };
+    let (runtime, ()) = tokio::join!(Runtime::start(home.config()), ends);
+    runtime.unwrap();
+    assert!(!exists(&home.socket(ID)));
+}
+
 /// However old its files are: a session that sleeps for days writes nothing.
 #[tokio::test]
 async fn what_a_living_session_keeps_is_not_too_old() {
