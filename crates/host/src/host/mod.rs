@@ -319,7 +319,8 @@ impl Host {
             working_dir: text::shown(self.state.cwd()),
             state: match running {
                 Some(_) => SessionState::Running,
-                None if self.is_starting() => SessionState::Creating,
+                // One that ends in its start-up files never was more.
+                None if self.is_starting() || self.startup.failure().is_some() => SessionState::Creating,
                 None => SessionState::Idle,
             },
             env_keys,
