@@ -73,8 +73,10 @@ fn the_first_command_starts_a_daemon_that_holds_nothing_of_ours() {
         return;
     }
     let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    // One that is closed meanwhile, such as a connection, is held no more.
     let places: Vec<String> =
-        fds.map(|fd| std::fs::read_link(fd.unwrap().path()).unwrap().display().to_string()).collect();
+        fds.filter_map(|fd| Some(std::fs::read_link(fd.ok()?.path()).ok()?.display().to_string())).collect();
+    assert!(!places.is_empty());
     assert!(!places.iter().any(|place| place.starts_with("pipe:")), "{places:?}");
     assert_eq!(std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap(), Path::new("/"));
 }
