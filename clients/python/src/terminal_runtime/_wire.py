@@ -6,6 +6,7 @@ A connection carries one request at a time, so whatever comes belongs to it.
 from __future__ import annotations
 
 import json
+from collections import deque
 from typing import Any, NamedTuple, Protocol
 
 from ._failures import DaemonError, UnreadableError
@@ -54,7 +55,9 @@ class Codec(Protocol):
 
 def request_line(id: str, method: str, params: dict[str, Any]) -> bytes:
     try:
-        return (_encode({"id": id, "method": method, "params": params}) + "\n").encode()
+        # An encoder has costs of its own for each object, which is half of what a small request takes.
+        encoded = _encode(params) if params else "{}"
+        return f'{{"id":{_encode(id)},"method":{_encode(method)},"params":{encoded}}}\n'.encode()
     except UnicodeEncodeError as error:
         raise ValueError(f"a param of {method} is no valid text: {error}") from error
     except ValueError as error:
@@ -84,30 +87,28 @@ def fault(error: dict[str, Any]) -> DaemonError:
 class LineCodec:
     """A line each way, over a Unix socket."""
 
-    __slots__ = ("_buffer", "_scanned")
+    __slots__ = ("_begun", "_lines")
 
     reusable = True
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
-        #: No line ends before this place.
-        self._scanned = 0
+        self._lines: deque[bytes] = deque()
+        #: The pieces of a line whose end has not come yet.
+        self._begun: list[bytes] = []
 
     def encode(self, line: bytes, *, streaming: bool) -> bytes:
         return line
 
     def feed(self, data: bytes) -> None:
-        self._buffer += data
+        if b"\n" not in data:
+            self._begun.append(data)
+            return
+        *whole, rest = b"".join([*self._begun, data]).split(b"\n")
+        self._lines.extend(whole)
+        self._begun = [rest] if rest else []
 
     def next(self) -> bytes | None:
-        end = self._buffer.find(b"\n", self._scanned)
-        if end < 0:
-            self._scanned = len(self._buffer)
-            return None
-        line = bytes(self._buffer[: end + 1])
-        del self._buffer[: end + 1]
-        self._scanned = 0
-        return line
+        return self._lines.popleft() if self._lines else None
 
     def end(self) -> None:
         """Half a line is no line."""

@@ -30,7 +30,9 @@ class AsyncLink:
     async def next(self) -> Incoming:
         """What comes next of the request that was sent."""
         while True:
-            line = self._codec.next() or await self._more()
+            line = self._codec.next()
+            if line is None:
+                line = await self._more()
             if line is None:
                 continue
             incoming = read(line, self._id, self._method)

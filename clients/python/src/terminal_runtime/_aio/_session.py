@@ -162,18 +162,20 @@ class AsyncSession:
         """
         params = await self._command(
             command,
-            timeout_s=timeout_s,
-            stdin=stdin,
-            env=env,
-            working_dir=working_dir,
-            max_output_bytes=max_output_bytes,
-            tty=tty,
-            merge_stderr=merge_stderr,
-            check=check or None,
-            wait_s=wait_s,
-            background=background,
-            replace_env=replace_env,
-            soft_timeout_s=soft_timeout_s,
+            given(
+                timeout_s=timeout_s,
+                stdin=stdin,
+                env=env,
+                working_dir=working_dir,
+                max_output_bytes=max_output_bytes,
+                tty=tty,
+                merge_stderr=merge_stderr,
+                check=check or None,
+                wait_s=wait_s,
+                background=background,
+                replace_env=replace_env,
+                soft_timeout_s=soft_timeout_s,
+            ),
         )
         try:
             return RunResult.decode(await self.client.call("exec.run", params))
@@ -201,16 +203,18 @@ class AsyncSession:
         """Runs a command and iterates over its output as it comes."""
         params = self._params(
             command,
-            timeout_s=timeout_s,
-            stdin=stdin,
-            stdin_open=stdin_open,
-            env=env,
-            working_dir=working_dir,
-            tty=tty,
-            merge_stderr=merge_stderr,
-            check=check or None,
-            wait_s=wait_s,
-            replace_env=replace_env,
+            given(
+                timeout_s=timeout_s,
+                stdin=stdin,
+                stdin_open=stdin_open,
+                env=env,
+                working_dir=working_dir,
+                tty=tty,
+                merge_stderr=merge_stderr,
+                check=check or None,
+                wait_s=wait_s,
+                replace_env=replace_env,
+            ),
         )
         return _SessionStream(self, params)
 
@@ -232,16 +236,18 @@ class AsyncSession:
         """Starts a command in the session's shell and returns at once; good for programs to talk to."""
         params = await self._command(
             command,
-            background=background,
-            timeout_s=timeout_s,
-            stdin=stdin,
-            stdin_open=stdin_open,
-            env=env,
-            working_dir=working_dir,
-            tty=tty,
-            merge_stderr=merge_stderr,
-            wait_s=wait_s,
-            replace_env=replace_env,
+            given(
+                background=background,
+                timeout_s=timeout_s,
+                stdin=stdin,
+                stdin_open=stdin_open,
+                env=env,
+                working_dir=working_dir,
+                tty=tty,
+                merge_stderr=merge_stderr,
+                wait_s=wait_s,
+                replace_env=replace_env,
+            ),
         )
         started = await self.client.call("exec.start", params)
         return AsyncCommand(self.client, str(started["exec_id"]))
@@ -273,11 +279,12 @@ class AsyncSession:
             replace_env=replace_env,
         )
 
-    async def _command(self, command: str | Sequence[str], **options: Any) -> dict[str, Any]:
-        return {"session_id": await self.create(), **self._params(command, **options)}
+    async def _command(self, command: str | Sequence[str], params: dict[str, Any]) -> dict[str, Any]:
+        params["session_id"] = await self.create()
+        return self._params(command, params)
 
-    def _params(self, command: str | Sequence[str], **options: Any) -> dict[str, Any]:
-        params = given(**options)
+    def _params(self, command: str | Sequence[str], params: dict[str, Any]) -> dict[str, Any]:
+        """What is said about the command, in the form of the protocol."""
         if isinstance(command, str):
             params["command"] = command
         else:

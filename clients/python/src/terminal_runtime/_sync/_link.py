@@ -31,7 +31,9 @@ class Link:
     def next(self) -> Incoming:
         """What comes next of the request that was sent."""
         while True:
-            line = self._codec.next() or self._more()
+            line = self._codec.next()
+            if line is None:
+                line = self._more()
             if line is None:
                 continue
             incoming = read(line, self._id, self._method)

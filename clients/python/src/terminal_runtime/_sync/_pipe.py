@@ -35,10 +35,12 @@ def in_thread(work: Callable[[], T]) -> T:
 class Pipe:
     """A connection. One user at a time."""
 
-    __slots__ = ("_socket",)
+    __slots__ = ("_readable", "_socket")
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
+        self._readable = select.poll()
+        self._readable.register(connected, select.POLLIN)
 
     @staticmethod
     def unix(path: Path) -> Pipe:
@@ -85,17 +87,7 @@ class Pipe:
 
     def is_fresh(self) -> bool:
         """Whether nothing came while it lay idle, not even its end."""
-        if isinstance(self._socket, ssl.SSLSocket):
-            poll = select.poll()
-            poll.register(self._socket, select.POLLIN)
-            return not poll.poll(0)
-        try:
-            self._socket.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        return False
+        return not self._readable.poll(0)
 
     def close(self) -> None:
         self._socket.close()
