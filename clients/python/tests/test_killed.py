@@ -8,7 +8,7 @@ import threading
 import unittest
 from collections.abc import Callable
 
-from terminal_runtime import AsyncSession, Output, Session
+from terminal_runtime import Agent, AsyncSession, DaemonError, Output, Session
 
 from .daemon import GUARD_S, TOKEN, DaemonTest, Home, Served, wait_until
 
@@ -243,6 +243,26 @@ class Http(unittest.TestCase):
             replacing.join()
             self.assertEqual(heard.decode(), "".join(f"line {i}\n" for i in range(1, 401)))
         client.close()
+
+    def test_another_agent_is_let_in_and_shut_out(self) -> None:
+        client = self.home.client()
+        self.addCleanup(client.close)
+        with Agent("ada", client=client) as ada, Agent("bob", client=client) as bob:
+            granted = bob.grant("ada", profile="none", max_sessions=1, expires_s=600)
+            self.assertEqual((granted.agent, granted.granted_by), ("ada", "bob"))
+
+            def given() -> list[str]:
+                return [row.name for row in client.system_runtimes().runtimes if row.granted_by is not None]
+
+            wait_until("the grant arrives by mail", lambda: given() != [])
+            with Session(client=client, runtime=given()[0], shell="sh") as session:
+                self.assertEqual(session.run("echo $((2+3))").stdout, "5\n")
+                (row,) = bob.grants()
+                self.assertEqual((row.state, len(row.sessions), ada.grants()), ("active", 1, []))
+                self.assertEqual(len(bob.revoke(granted).sessions), 1)
+                with self.assertRaises(DaemonError):
+                    session.run("true")
+            self.assertEqual([row.state for row in bob.grants()], ["revoked"])
 
     def test_asyncio_over_http(self) -> None:
         async def work() -> list[str]:

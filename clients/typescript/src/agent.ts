@@ -10,6 +10,7 @@ import type { CallOptions } from "./methods.js";
 import type {
   AgentUseReply,
   ContactRow,
+  GrantRow,
   MailAwaitReplyReply,
   MailEvent,
   MailReplyReply,
@@ -17,6 +18,9 @@ import type {
   MailStatusReply,
   MailSubscribeReply,
   Message,
+  RuntimeGrantParams,
+  RuntimeGrantReply,
+  RuntimeRevokeReply,
 } from "./protocol.js";
 import { defaultClient, given, seconds } from "./session.js";
 import type { EventStream } from "./stream.js";
@@ -30,6 +34,19 @@ export interface AgentOptions {
   readonly harness?: string | undefined;
   /** The same one later gets the same label and mail again. */
   readonly harnessSessionId?: string | undefined;
+}
+
+/** What an agent may use of this daemon. */
+export interface GrantOptions {
+  /** The least isolation of its sessions; default `workspace`. */
+  readonly profile?: RuntimeGrantParams["profile"];
+  /** The most that each of its sessions may use. */
+  readonly limits?: RuntimeGrantParams["limits"];
+  readonly maxSessions?: number | undefined;
+  /** Default: a private `/tmp`. */
+  readonly workingDir?: string | undefined;
+  /** Default: until it is revoked. */
+  readonly expiresMs?: number | undefined;
 }
 
 /**
@@ -245,5 +262,35 @@ export class Agent {
 
   async acceptContact(who: string): Promise<ContactRow> {
     return this.client.contactAccept({ who, as: await this.#token() });
+  }
+
+  /**
+   * Lets a contact's agent create sessions on this daemon, isolated and within these limits. Its daemon gets the
+   * token by mail and then has this one as a runtime, for `Session.create({ runtime })`.
+   */
+  async grant(to: string, options: GrantOptions = {}): Promise<RuntimeGrantReply> {
+    await this.#token();
+    const params = given({
+      agent: to,
+      from: this.#known().agent,
+      profile: options.profile,
+      limits: options.limits,
+      max_sessions: options.maxSessions,
+      working_dir: options.workingDir,
+      expires_s: seconds(options.expiresMs),
+    });
+    return (await this.client.call("runtime.grant", params)) as RuntimeGrantReply;
+  }
+
+  /** Ends a grant and every session under it. */
+  async revoke(grant: { readonly grant_id: string } | string): Promise<RuntimeRevokeReply> {
+    return this.client.runtimeRevoke({ grant_id: typeof grant === "string" ? grant : grant.grant_id });
+  }
+
+  /** What this agent has granted, oldest first, also what is over. */
+  async grants(): Promise<readonly GrantRow[]> {
+    await this.#token();
+    const name = this.#known().agent;
+    return (await this.client.runtimeGrants()).grants.filter((grant) => grant.granted_by === name);
   }
 }

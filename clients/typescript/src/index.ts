@@ -1,6 +1,6 @@
 // Shells that never lose their place: a client of the Terminal Runtime daemon, `trl`.
 
-export { Agent, type AgentOptions } from "./agent.js";
+export { Agent, type AgentOptions, type GrantOptions } from "./agent.js";
 export { Client, type ClientOptions } from "./client.js";
 export {
   Command,

@@ -16,7 +16,7 @@ import {
   Session,
   type SessionOptions,
 } from "../src/index.js";
-import { GUARD_MS, type Home, freePort, until, withHome } from "./daemon.js";
+import { GUARD_MS, type Home, Served, freePort, until, withHome } from "./daemon.js";
 
 function bash(home: Home, work: (session: Session) => Promise<void>, more: SessionOptions = {}): Promise<void> {
   return Session.with({ client: home.client, shell: "bash", workingDir: home.work, ...more }, work);
@@ -297,6 +297,30 @@ test(
     assert.equal(ada.label, label);
     await ada.release();
     await bob.release();
+  }),
+);
+
+test(
+  "another agent is let in and shut out",
+  withHome(async (home) => {
+    const served = await Served.start(home);
+    const ada = await Agent.use("ada", { client: home.client });
+    const bob = await Agent.use("bob", { client: home.client });
+    const granted = await bob.grant("ada", { profile: "none", maxSessions: 1, expiresMs: 600_000 });
+    assert.deepEqual([granted.agent, granted.granted_by], ["ada", "bob"]);
+    const given = async (): Promise<string | undefined> =>
+      (await home.client.systemRuntimes()).runtimes.find((row) => typeof row.granted_by === "string")?.name;
+    await until("the grant arrives by mail", async () => (await given()) !== undefined);
+    const session = await Session.create({ client: home.client, runtime: await given(), shell: "sh" });
+    assert.equal((await session.run("echo $((2+3))")).stdout, "5\n");
+    assert.deepEqual((await bob.grants()).map((row) => [row.state, row.sessions.length]), [["active", 1]]);
+    assert.deepEqual(await ada.grants(), []);
+    assert.equal((await bob.revoke(granted)).sessions.length, 1);
+    await assert.rejects(session.run("true"), DaemonError);
+    assert.deepEqual((await bob.grants()).map((row) => row.state), ["revoked"]);
+    await ada.release();
+    await bob.release();
+    await served.kill();
   }),
 );
 

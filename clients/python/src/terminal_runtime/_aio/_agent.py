@@ -13,6 +13,7 @@ from ..protocol import (
     AgentSessionsReply,
     AgentUseReply,
     ContactRow,
+    GrantRow,
     MailAwaitReplyReply,
     MailEvent,
     MailInboxReply,
@@ -21,6 +22,10 @@ from ..protocol import (
     MailStatusReply,
     MailSubscribeReply,
     Message,
+    Profile,
+    RuntimeGrantReply,
+    RuntimeRevokeReply,
+    SessionLimitsParam,
 )
 from ._client import AsyncClient
 from ._link import AsyncLink
@@ -223,3 +228,41 @@ class AsyncAgent:
 
     async def accept_contact(self, who: str) -> ContactRow:
         return await self.client.contact_accept(who=who, as_=await self._token())
+
+    # Sessions for others.
+
+    async def grant(
+        self,
+        to: str,
+        *,
+        profile: Profile | None = None,
+        limits: SessionLimitsParam | None = None,
+        max_sessions: int | None = None,
+        working_dir: str | None = None,
+        expires_s: float | None = None,
+    ) -> RuntimeGrantReply:
+        """Lets a contact's agent create sessions on this daemon, isolated and within these limits.
+
+        Its daemon gets the token by mail and then has this one as a runtime, for `Session(runtime=...)`.
+        """
+        await self._token()
+        return await self.client.runtime_grant(
+            agent=to,
+            from_=self._known().agent,
+            profile=profile,
+            limits=limits,
+            max_sessions=max_sessions,
+            working_dir=working_dir,
+            expires_s=expires_s,
+        )
+
+    async def revoke(self, grant: RuntimeGrantReply | GrantRow | str) -> RuntimeRevokeReply:
+        """Ends a grant and every session under it."""
+        grant_id = grant if isinstance(grant, str) else grant.grant_id
+        return await self.client.runtime_revoke(grant_id=grant_id)
+
+    async def grants(self) -> list[GrantRow]:
+        """What this agent has granted, oldest first, also what is over."""
+        await self._token()
+        name = self._known().agent
+        return [grant for grant in (await self.client.runtime_grants()).grants if grant.granted_by == name]

@@ -14,6 +14,7 @@ from ..protocol import (
     AgentSessionsReply,
     AgentUseReply,
     ContactRow,
+    GrantRow,
     MailAwaitReplyReply,
     MailEvent,
     MailInboxReply,
@@ -22,6 +23,10 @@ from ..protocol import (
     MailStatusReply,
     MailSubscribeReply,
     Message,
+    Profile,
+    RuntimeGrantReply,
+    RuntimeRevokeReply,
+    SessionLimitsParam,
 )
 from ._client import Client
 from ._link import Link
@@ -224,3 +229,41 @@ class Agent:
 
     def accept_contact(self, who: str) -> ContactRow:
         return self.client.contact_accept(who=who, as_=self._token())
+
+    # Sessions for others.
+
+    def grant(
+        self,
+        to: str,
+        *,
+        profile: Profile | None = None,
+        limits: SessionLimitsParam | None = None,
+        max_sessions: int | None = None,
+        working_dir: str | None = None,
+        expires_s: float | None = None,
+    ) -> RuntimeGrantReply:
+        """Lets a contact's agent create sessions on this daemon, isolated and within these limits.
+
+        Its daemon gets the token by mail and then has this one as a runtime, for `Session(runtime=...)`.
+        """
+        self._token()
+        return self.client.runtime_grant(
+            agent=to,
+            from_=self._known().agent,
+            profile=profile,
+            limits=limits,
+            max_sessions=max_sessions,
+            working_dir=working_dir,
+            expires_s=expires_s,
+        )
+
+    def revoke(self, grant: RuntimeGrantReply | GrantRow | str) -> RuntimeRevokeReply:
+        """Ends a grant and every session under it."""
+        grant_id = grant if isinstance(grant, str) else grant.grant_id
+        return self.client.runtime_revoke(grant_id=grant_id)
+
+    def grants(self) -> list[GrantRow]:
+        """What this agent has granted, oldest first, also what is over."""
+        self._token()
+        name = self._known().agent
+        return [grant for grant in (self.client.runtime_grants()).grants if grant.granted_by == name]
