@@ -389,6 +389,8 @@ export interface ExecInfo {
   readonly stderr_bytes: number;
   readonly stderr_dropped_bytes: number;
   readonly stderr_truncated?: boolean;
+  /** Bytes of its input that wait, because it has not read what came before them. */
+  readonly stdin_waiting_bytes?: number | null;
   /** Bytes seen so far; may grow after the end, by background children. */
   readonly stdout_bytes: number;
   /** Bytes that the journal no longer holds. */
@@ -542,6 +544,8 @@ export interface ExecWaitReply {
   readonly stderr_bytes: number;
   readonly stderr_dropped_bytes: number;
   readonly stderr_truncated?: boolean;
+  /** Bytes of its input that wait, because it has not read what came before them. */
+  readonly stdin_waiting_bytes?: number | null;
   /** Bytes seen so far; may grow after the end, by background children. */
   readonly stdout_bytes: number;
   /** Bytes that the journal no longer holds. */
@@ -770,6 +774,8 @@ export interface MailNoticesReply {
 }
 
 export interface MailReplyReply {
+  /** The same message had been sent within `unless_sent_within_s`, and was not sent again. */
+  readonly duplicate?: boolean;
   readonly from_session: string;
   readonly message_id: string;
   readonly state: State;
@@ -795,6 +801,8 @@ export interface MailSendAndWaitReply {
 }
 
 export interface MailSendReply {
+  /** The same message had been sent within `unless_sent_within_s`, and was not sent again. */
+  readonly duplicate?: boolean;
   readonly from_session: string;
   readonly message_id: string;
   readonly state: State;
@@ -1825,6 +1833,8 @@ export interface MailReplyParams {
   readonly text: string;
   /** Must be who wrote the message; `name/label` is one session of it. */
   readonly to?: string | null;
+  /** As in `mail.send`. */
+  readonly unless_sent_within_s?: number | null;
 }
 
 export interface MailResetParams {
@@ -1849,6 +1859,11 @@ export interface MailSendParams {
   /** A petname or address; `name/label` is short for `to_session`. */
   readonly to: string;
   readonly to_session?: string | null;
+  /**
+   * If the session has sent the same message within so many seconds, it is not sent again: the answer
+   * tells of the first.
+   */
+  readonly unless_sent_within_s?: number | null;
 }
 
 export interface MailSendAndWaitParams {
@@ -1869,6 +1884,11 @@ export interface MailSendAndWaitParams {
   /** A petname or address; `name/label` is short for `to_session`. */
   readonly to: string;
   readonly to_session?: string | null;
+  /**
+   * If the session has sent the same message within so many seconds, it is not sent again: the answer
+   * tells of the first.
+   */
+  readonly unless_sent_within_s?: number | null;
 }
 
 /** Params of requests that name one message. */

@@ -244,6 +244,7 @@ impl KeptExec {
             stdout_dropped_bytes,
             stderr_dropped_bytes,
             waiting_for_input: None,
+            stdin_waiting_bytes: None,
             outcome: Some(FinishedFields::of(outcome, self.start.max_output)),
         }
     }

@@ -97,14 +97,15 @@ fn debug_tells_no_secret() {
                     auto: None,
                     to: None,
                     send_id: None,
+                    unless_sent_within_s: None,
                     as_token: token()
                 }
             ),
-            "ReplyParams { message_id: \"t\", text: [1 bytes], auto: None, to: None, send_id: None, as_token: Some([token]) }",
+            "ReplyParams { message_id: \"t\", text: [1 bytes], auto: None, to: None, send_id: None, unless_sent_within_s: None, as_token: Some([token]) }",
         ),
         (
             format!("{:?}", SendParams { as_token: token(), ..SendParams::default() }),
-            "SendParams { to: \"\", text: [0 bytes], to_session: None, role: None, in_reply_to: None, auto: None, expires_s: None, send_id: None, as_token: Some([token]) }",
+            "SendParams { to: \"\", text: [0 bytes], to_session: None, role: None, in_reply_to: None, auto: None, expires_s: None, send_id: None, unless_sent_within_s: None, as_token: Some([token]) }",
         ),
     ];
     for (told, expected) in &snapshot {
@@ -146,7 +147,7 @@ fn debug_tells_no_text() {
         ),
         (
             format!("{:?}", SendAndWaitParams { text: TEXT.into(), ..SendAndWaitParams::default() }),
-            "SendAndWaitParams { to: \"\", text: [16 bytes], to_session: None, role: None, in_reply_to: None, auto: None, expires_s: None, send_id: None, timeout_s: None, peek: false, as_token: None }".into(),
+            "SendAndWaitParams { to: \"\", text: [16 bytes], to_session: None, role: None, in_reply_to: None, auto: None, expires_s: None, send_id: None, unless_sent_within_s: None, timeout_s: None, peek: false, as_token: None }".into(),
         ),
         (
             format!("{:?}", decode(TEXT)),

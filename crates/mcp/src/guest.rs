@@ -4,7 +4,6 @@
 //! daemon ends it when the connection closes, whether the client left in good order, its
 //! transport broke, or this process was killed.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,12 +15,11 @@ use trl_protocol::session::{BindParams, CreateParams, ResizeParams, SessionParam
 use trl_protocol::{Code, ExecId, Fault, Method, SessionId, methods};
 
 use crate::fault;
+use crate::readings::Readings;
 use crate::settings::Settings;
 
 /// Rows and columns of terminals that nobody asked for in another size.
 const DEFAULT_SIZE: (u16, u16) = (40, 120);
-/// Commands whose reading position is remembered.
-const REMEMBERED: usize = 512;
 
 #[derive(Debug)]
 pub(crate) struct Guest {
@@ -36,14 +34,13 @@ pub(crate) struct Guest {
     bound_connection: AsyncMutex<Option<Held>>,
     /// Tells it apart where its harness does not.
     number: u32,
-    heard: Mutex<HashMap<ExecId, [u64; 2]>>,
+    pub(crate) readings: Readings,
     pub(crate) identity: AsyncMutex<Option<crate::letters::Identity>>,
     /// Rung when the client has become another session of an agent.
     pub(crate) identity_changed: tokio::sync::Notify,
     /// Where the inbox is read: messages that were handed out and not acknowledged belong to a
     /// connection, so it is always the same one.
     pub(crate) inbox: AsyncMutex<Option<Held>>,
-    pub(crate) repeats: crate::repeats::Repeats,
 }
 
 /// The session of calls that name none.
@@ -78,11 +75,10 @@ impl Guest {
             has_had_own: AtomicBool::new(false),
             bound_connection: AsyncMutex::default(),
             number: getrandom::u32().unwrap_or_else(|_| std::process::id()),
-            heard: Mutex::default(),
+            readings: Readings::default(),
             identity: AsyncMutex::default(),
             identity_changed: tokio::sync::Notify::new(),
             inbox: AsyncMutex::default(),
-            repeats: Default::default(),
         }
     }
 
@@ -113,19 +109,6 @@ impl Guest {
         let Some(id) = told.iter().find_map(|id| id.as_str()).filter(fits) else { return };
         let mut harness = self.harness.lock().unwrap_or_else(PoisonError::into_inner);
         harness.get_or_insert_with(|| id.to_owned());
-    }
-
-    /// How far the output of a command has been shown.
-    pub(crate) fn heard(&self, exec: ExecId) -> [u64; 2] {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).get(&exec).copied().unwrap_or_default()
-    }
-
-    pub(crate) fn note_heard(&self, exec: ExecId, next: [u64; 2]) {
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        if heard.len() >= REMEMBERED && !heard.contains_key(&exec) {
-            heard.clear();
-        }
-        heard.insert(exec, next);
     }
 
     /// The session of this name or id, made now if nothing has the name; without one the client's own.

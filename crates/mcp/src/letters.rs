@@ -48,7 +48,6 @@ impl Guest {
             ..UseParams::default()
         };
         // The one before lets go of its label first: it may be wished for again.
-        let former = identity.as_ref().map(|before| before.used.agent.clone());
         if let Some(before) = identity.take() {
             self.release(before).await;
             // What it was handed and did not acknowledge waits for whoever is this session next.
@@ -61,10 +60,6 @@ impl Guest {
             .call::<methods::AgentUse>(&params)
             .await
             .map_err(|error| explained(fault::of(error), agent))?;
-        if former.is_some_and(|former| former != used.agent) {
-            // What another agent has sent is not sent yet.
-            self.repeats.forget();
-        }
         *identity = Some(Identity { used: used.clone(), held: Conversation::pause(conversation) });
         self.identity_changed.notify_waiters();
         Ok(used)

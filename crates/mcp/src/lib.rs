@@ -14,7 +14,7 @@ mod letters;
 mod plain;
 mod profile;
 mod progress;
-mod repeats;
+mod readings;
 mod report;
 mod schema;
 mod server;

@@ -244,8 +244,8 @@ fn status(report: &Report) -> String {
             report.prompt.as_deref().unwrap_or_default()
         ),
         State::Running => format!(
-            "[still running as exec_id \"{id}\" in session {}; output reads on, cancel ends it]",
-            report.session
+            "[still running as exec_id \"{id}\" in session {}; output with after=[{}, {}] reads on, cancel ends it]",
+            report.session, report.stdout_next, report.stderr_next
         ),
         State::Queued => format!("[waits for its turn in session {} as exec_id \"{id}\"]", report.session),
     }

@@ -339,6 +339,9 @@ pub struct ExecInfo {
     /// True when the command reads from its terminal and nobody has answered, with the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for_input: Option<String>,
+    /// Bytes of its input that wait, because it has not read what came before them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin_waiting_bytes: Option<u64>,
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<FinishedFields>,
 }

@@ -77,6 +77,9 @@ macro_rules! letters {
                 /// The caller's own id: the same one again is the same message. 1 to 64 of A-Z a-z 0-9 . _ : -
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub send_id: Option<String>,
+                /// If the session has sent the same message within so many seconds, it is not sent again: the answer tells of the first.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub unless_sent_within_s: Option<f64>,
                 $($more)*
             }
         }
@@ -146,12 +149,25 @@ impl SendAndWaitParams {
             auto,
             expires_s,
             send_id,
+            unless_sent_within_s,
             timeout_s,
             peek,
             as_token,
         } = self;
         let awaited = AwaitParams { timeout_s, peek, as_token: as_token.clone(), ..AwaitParams::default() };
-        (SendParams { to, text, to_session, role, in_reply_to, auto, expires_s, send_id, as_token }, awaited)
+        let send = SendParams {
+            to,
+            text,
+            to_session,
+            role,
+            in_reply_to,
+            auto,
+            expires_s,
+            send_id,
+            unless_sent_within_s,
+            as_token,
+        };
+        (send, awaited)
     }
 }
 
@@ -245,6 +261,9 @@ in_a_sessions_name! {
         /// The caller's own id: the same one again is the same answer. 1 to 64 of A-Z a-z 0-9 . _ : -
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub send_id: Option<String>,
+        /// As in `mail.send`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub unless_sent_within_s: Option<f64>,
     }
 
     pub struct ResetParams {
@@ -310,6 +329,9 @@ pub struct Sent {
     pub via: String,
     pub from_session: String,
     pub to_session: Option<String>,
+    /// The same message had been sent within `unless_sent_within_s`, and was not sent again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub duplicate: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -772,6 +772,8 @@ class ExecInfo(Shown):
     stderr_bytes: int
     stderr_dropped_bytes: int
     stderr_truncated: bool = False
+    #: Bytes of its input that wait, because it has not read what came before them.
+    stdin_waiting_bytes: int | None = None
     #: Bytes seen so far; may grow after the end, by background children.
     stdout_bytes: int
     #: Bytes that the journal no longer holds.
@@ -809,6 +811,7 @@ class ExecInfo(Shown):
             stderr_bytes=data["stderr_bytes"],
             stderr_dropped_bytes=data["stderr_dropped_bytes"],
             stderr_truncated=data.get("stderr_truncated", False),
+            stdin_waiting_bytes=data.get("stdin_waiting_bytes"),
             stdout_bytes=data["stdout_bytes"],
             stdout_dropped_bytes=data["stdout_dropped_bytes"],
             stdout_truncated=data.get("stdout_truncated", False),
@@ -1075,6 +1078,8 @@ class ExecWaitReply(Shown):
     stderr_bytes: int
     stderr_dropped_bytes: int
     stderr_truncated: bool = False
+    #: Bytes of its input that wait, because it has not read what came before them.
+    stdin_waiting_bytes: int | None = None
     #: Bytes seen so far; may grow after the end, by background children.
     stdout_bytes: int
     #: Bytes that the journal no longer holds.
@@ -1113,6 +1118,7 @@ class ExecWaitReply(Shown):
             stderr_bytes=data["stderr_bytes"],
             stderr_dropped_bytes=data["stderr_dropped_bytes"],
             stderr_truncated=data.get("stderr_truncated", False),
+            stdin_waiting_bytes=data.get("stdin_waiting_bytes"),
             stdout_bytes=data["stdout_bytes"],
             stdout_dropped_bytes=data["stdout_dropped_bytes"],
             stdout_truncated=data.get("stdout_truncated", False),
@@ -1540,6 +1546,9 @@ class MailNoticesReply(Shown):
 
 @dataclass(slots=True, kw_only=True)
 class MailReplyReply(Shown):
+    #: The same message had been sent within `unless_sent_within_s`, and was not sent
+    #: again.
+    duplicate: bool = False
     from_session: str
     message_id: str
     state: State
@@ -1550,6 +1559,7 @@ class MailReplyReply(Shown):
     @classmethod
     def decode(cls, data: dict[str, Any]) -> Self:
         return cls(
+            duplicate=data.get("duplicate", False),
             from_session=data["from_session"],
             message_id=data["message_id"],
             state=data["state"],
@@ -1598,6 +1608,9 @@ class MailSendAndWaitReply(Shown):
 
 @dataclass(slots=True, kw_only=True)
 class MailSendReply(Shown):
+    #: The same message had been sent within `unless_sent_within_s`, and was not sent
+    #: again.
+    duplicate: bool = False
     from_session: str
     message_id: str
     state: State
@@ -1608,6 +1621,7 @@ class MailSendReply(Shown):
     @classmethod
     def decode(cls, data: dict[str, Any]) -> Self:
         return cls(
+            duplicate=data.get("duplicate", False),
             from_session=data["from_session"],
             message_id=data["message_id"],
             state=data["state"],

@@ -141,6 +141,48 @@ fn bytes_that_are_no_longer_kept_are_told() {
 }
 
 #[test]
+fn output_comes_again_until_the_client_goes_on_from_it() {
+    let daemon = daemon!();
+    let mut mcp = Mcp::of(&daemon, &[]);
+    let says = "echo first; read line; echo second; read line; echo third; read line";
+    let ran = mcp.fields("run", json!({"command": says, "interactive": true, "wait_s": 60}));
+    let exec = ran["exec_id"].clone();
+    assert_eq!((&ran["stdout"], &ran["state"]), (&json!("first\n"), &json!("waiting")), "{ran}");
+    // Whoever knows the id has seen what came with it.
+    assert_eq!(mcp.fields("output", json!({"exec_id": exec}))["stdout"], "");
+    let answered = mcp.fields("input", json!({"exec_id": exec, "text": "x\n", "wait_s": 60}));
+    let shown = answered["stdout"].clone();
+    assert!(shown.as_str().unwrap().ends_with("second\n"), "{answered}");
+    // Whether that result arrived, only the client knows.
+    for tool in ["output", "output", "wait"] {
+        let more = if tool == "wait" { json!({"exec_id": exec, "timeout_s": 0}) } else { json!({"exec_id": exec}) };
+        let again = mcp.call(tool, more);
+        assert_eq!(again["structuredContent"]["stdout"], shown, "{tool}: {again}");
+        assert!(text(&again).contains("shown before"), "{tool}: {}", text(&again));
+    }
+    let next = json!([answered["stdout_next"], answered["stderr_next"]]);
+    assert_eq!(mcp.fields("output", json!({"exec_id": exec, "after": next}))["stdout"], "");
+    assert_eq!(mcp.fields("output", json!({"exec_id": exec}))["stdout"], "");
+    // An answer to it says that it was seen.
+    mcp.fields("input", json!({"exec_id": exec, "text": "y\n", "wait_s": 60}));
+    let last = mcp.fields("input", json!({"exec_id": exec, "text": "z\n", "wait_s": 60}));
+    assert!(!last["stdout"].as_str().unwrap().contains("third"), "{last}");
+    assert_eq!(last["state"], "finished", "{last}");
+}
+
+#[test]
+fn what_is_pasted_and_not_read_is_reported() {
+    let daemon = daemon!();
+    let mut mcp = Mcp::of(&daemon, &[]);
+    let deaf = json!({"command": "stty raw -echo; echo ready; exec sleep 1000", "interactive": true, "wait_s": 0.2});
+    let exec = mcp.fields("run", deaf)["exec_id"].clone();
+    mcp.call("wait", json!({"exec_id": exec, "log": "ready"}));
+    let pasted = mcp.call("input", json!({"exec_id": exec, "paste": "x".repeat(100_000), "wait_s": 0.2}));
+    assert!(text(&pasted).contains("has not read all that was typed"), "{}", text(&pasted));
+    mcp.call("cancel", json!({"exec_id": exec}));
+}
+
+#[test]
 fn a_terminal_shows_what_goes_to_stderr() {
     let daemon = daemon!();
     let mut mcp = Mcp::of(&daemon, &[]);

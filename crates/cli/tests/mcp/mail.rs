@@ -99,6 +99,24 @@ fn what_cannot_be_sent_is_refused_and_nothing_is_sent_twice() {
 }
 
 #[test]
+fn a_server_that_was_restarted_knows_what_its_session_has_sent() {
+    let daemon = daemon!();
+    for name in ["ann", "bob"] {
+        assert!(daemon.trl(&["agent", "create", name]).status.success());
+    }
+    let sent_by = |harness_session: &str| {
+        let mut command = daemon.client();
+        command.args(["mcp", "--structured", "--agent", "ann"]).env("TRL_HARNESS_SESSION_ID", harness_session);
+        let mut ann = Mcp::start(command);
+        ann.hello("tester");
+        ann.fields("send", json!({"to": "bob", "text": "once"}))["message_id"].clone()
+    };
+    let first = sent_by("one");
+    assert_eq!(sent_by("one"), first);
+    assert_ne!(sent_by("two"), first, "another session has not said it");
+}
+
+#[test]
 fn a_call_that_is_repeated_while_the_first_is_under_way_sends_nothing_twice() {
     let daemon = daemon!();
     let (mut ann, mut bob) = ann_and_bob(&daemon);

@@ -71,7 +71,9 @@ fn a_long_command_comes_back_as_running_and_is_fed_and_ended() {
     // On a terminal: what is typed is shown too.
     assert!(answered["stdout"].as_str().is_some_and(|text| text.contains("hello you")), "{answered}");
     assert_eq!(answered["state"], "running");
-    assert_eq!(mcp.fields("output", json!({"exec_id": exec}))["stdout"], "", "nothing is shown twice");
+    let next = json!([answered["stdout_next"], answered["stderr_next"]]);
+    let rest = mcp.fields("output", json!({"exec_id": exec, "after": next}));
+    assert_eq!(rest["stdout"], "", "what the client has is not shown twice");
     assert_eq!(mcp.fields("run", json!({"command": "echo beside it"}))["stdout"], "beside it\n");
     assert_eq!(mcp.fields("cancel", json!({"exec_id": exec}))["cancelled"], true);
     wait_until("the end of the command", GUARD, || {

@@ -210,6 +210,16 @@ impl Exec {
         self.outcome().is_some() && self.outputs.iter().all(Option::is_none)
     }
 
+    /// How much was typed or written to it that the kernel does not take before it reads.
+    fn waiting_input(&self) -> Option<u64> {
+        let bytes = match (&self.tty, &self.input) {
+            (Some(tty), _) => tty.untaken(),
+            (None, Input::Open { pending, .. }) => pending.len(),
+            (None, Input::Empty | Input::Whole(_) | Input::Closed) => 0,
+        };
+        (bytes > 0).then_some(bytes as u64)
+    }
+
     pub(crate) fn info(&self, session: SessionId, shell_pid: Option<u32>) -> ExecInfo {
         let state = match &self.phase {
             Phase::Queued { .. } => ExecState::Queued,
@@ -235,6 +245,7 @@ impl Exec {
             stdout_dropped_bytes: dropped[0],
             stderr_dropped_bytes: dropped[1],
             waiting_for_input: self.waiting.clone(),
+            stdin_waiting_bytes: self.waiting_input(),
             outcome: self.outcome().cloned().map(|outcome| FinishedFields::of(outcome, self.spec.max_output)),
         }
     }

@@ -42,6 +42,11 @@ impl Tty {
         self.pending.extend(bytes);
     }
 
+    /// Bytes that were typed and that the kernel does not take yet.
+    pub(crate) fn untaken(&self) -> usize {
+        self.pending.len()
+    }
+
     /// Passes on what was typed, as far as the kernel takes it.
     pub(crate) fn feed(&mut self, shell: Option<&Shell>) {
         while !self.pending.is_empty() {

@@ -57,6 +57,11 @@ async fn modes(client: &Client, args: &Args, tty: bool) -> Result<keys::Modes, F
     Ok(keys::Modes { application_cursor, bracketed_paste })
 }
 
+/// It is not lost, but the program may never see it.
+fn unread(bytes: u64) -> String {
+    format!("the program has not read all that was typed: {bytes} bytes wait until it does")
+}
+
 /// Whoever tries again would type it twice.
 fn typed_all_the_same(fault: Fault) -> Fault {
     let message = format!("it was typed, but what came of it is unknown: {}", fault.message);
@@ -95,7 +100,7 @@ impl Spec for Input {
         };
         client.exec_write(&write).await.map_err(fault::of)?;
 
-        let from = call.guest.heard(before.exec_id);
+        let from = call.guest.readings.answered(before.exec_id).seen;
         let attach = AttachParams {
             exec_id: args.exec_id,
             stdout_offset: from[0],
@@ -107,10 +112,13 @@ impl Spec for Input {
         let streams = from.map(|start| HeadTail::new(start, MAX_OUTPUT));
         let heard = follow(client, stream, streams, until, (&call.teller, &call.ct), |_| {}).await?;
         let Heard { exec_id, mut progress, streams } = heard;
+        let mut notes = Vec::new();
         if matches!(progress, Progress::Running) {
-            progress = Progress::of(&info(client, &exec_id.to_string()).await?);
+            let info = info(client, &exec_id.to_string()).await?;
+            progress = Progress::of(&info);
+            notes.extend(info.stdin_waiting_bytes.map(unread));
         }
-        call.guest.note_heard(exec_id, [streams[0].end(), streams[1].end()]);
+        call.guest.readings.showed(exec_id, [streams[0].end(), streams[1].end()]);
         let told = Facts {
             session: call.guest.name_of(before.session_id).await,
             exec_id,
@@ -118,7 +126,7 @@ impl Spec for Input {
             streams,
             ansi: false,
             matched: None,
-            notes: Vec::new(),
+            notes,
         }
         .told();
         Ok((told.text, told.report))

@@ -9,6 +9,7 @@ use trl_protocol::{Code, ExecId, Fault};
 
 use super::run::{MAX_OUTPUT, MOST_OUTPUT};
 use crate::fault;
+use crate::readings::{Offsets, Reading};
 use crate::report::{Facts, Progress, Report};
 use crate::toolbox::{Call, Hints, Spec};
 use trl_client::HeadTail;
@@ -23,7 +24,10 @@ pub(crate) struct Args {
     /// Only this stream. Default: both
     #[serde(default)]
     stream: Option<Stream>,
-    /// Begin at this byte; negative counts from the end. Default: what is new since last shown
+    /// The two offsets that the last result gives. Without them, what it showed comes again
+    #[serde(default)]
+    after: Option<Offsets>,
+    /// Begin at this byte; negative counts from the end
     #[serde(default)]
     offset: Option<i64>,
     /// Bytes shown of each stream. Default 16000
@@ -37,7 +41,7 @@ pub(crate) struct Args {
 impl Spec for Output {
     const NAME: &'static str = "output";
     const ABOUT: &'static str = "Read more output of a command, running or finished, and see how it stands. \
-        Without offset: what is new since you last saw it.";
+        With after: only what is new.";
     const HINTS: Hints = Hints::ReadOnly;
     const OPEN_WORLD: bool = false;
     type Args = Args;
@@ -47,6 +51,7 @@ impl Spec for Output {
         let info = info(&call.guest.client, &args.exec_id).await?;
         let asked = Excerpt {
             stream: args.stream,
+            after: args.after,
             offset: args.offset,
             limit: args.limit.unwrap_or(MAX_OUTPUT).clamp(1, MOST_OUTPUT),
             ansi: args.ansi,
@@ -60,6 +65,8 @@ impl Spec for Output {
 #[derive(Debug)]
 pub(crate) struct Excerpt {
     pub(crate) stream: Option<Stream>,
+    /// What the client has.
+    pub(crate) after: Option<Offsets>,
     /// Without one: what is new.
     pub(crate) offset: Option<i64>,
     pub(crate) limit: usize,
@@ -72,6 +79,7 @@ impl Default for Excerpt {
     fn default() -> Excerpt {
         Excerpt {
             stream: None,
+            after: None,
             offset: None,
             limit: MAX_OUTPUT,
             ansi: false,
@@ -83,18 +91,19 @@ impl Default for Excerpt {
 
 /// How a command stands, and the part of its output that is asked for.
 pub(crate) async fn shown(call: &Call, info: ExecInfo, asked: Excerpt) -> Result<(String, Report), Fault> {
-    let heard = call.guest.heard(info.exec_id);
+    let Reading { seen, shown } = call.guest.readings.resumed(info.exec_id, asked.after);
     let totals = [info.stdout_bytes, info.stderr_bytes];
-    let mut next = heard;
+    let mut next = shown;
     let mut notes = asked.notes;
-    let mut streams = heard.map(|start| HeadTail::new(start, asked.limit));
+    let mut streams = seen.map(|start| HeadTail::new(start, asked.limit));
+    let mut comes_again = false;
     for stream in Stream::BOTH.into_iter().filter(|stream| asked.stream.is_none_or(|asked| asked == *stream))
     {
         let index = stream.index();
         let from_end = |offset: i64| totals[index].saturating_sub(offset.unsigned_abs());
         let start = asked
             .offset
-            .map_or(heard[index], |offset| u64::try_from(offset).unwrap_or_else(|_| from_end(offset)));
+            .map_or(seen[index], |offset| u64::try_from(offset).unwrap_or_else(|_| from_end(offset)));
         let (read, first) = read(&call.guest.client, info.exec_id, stream, start, asked.limit).await?;
         streams[index] = read;
         if first > start {
@@ -107,6 +116,7 @@ pub(crate) async fn shown(call: &Call, info: ExecInfo, asked: Excerpt) -> Result
         let end = streams[index].end();
         if asked.offset.is_none() {
             next[index] = end;
+            comes_again |= first < shown[index] && end > first;
         }
         if end < totals[index] {
             notes.push(format!(
@@ -118,7 +128,11 @@ pub(crate) async fn shown(call: &Call, info: ExecInfo, asked: Excerpt) -> Result
     }
     // What a client no longer waits for, its model does not see.
     if !call.ct.is_cancelled() {
-        call.guest.note_heard(info.exec_id, next);
+        call.guest.readings.showed(info.exec_id, next);
+    }
+    if comes_again {
+        let ends = [streams[0].end(), streams[1].end()];
+        notes.push(format!("some of this was shown before; after={ends:?} shows only what is new"));
     }
     let told = Facts {
         session: call.guest.name_of(info.session_id).await,

@@ -115,7 +115,7 @@ impl Spec for Run {
             heard => heard?,
         };
         let Heard { exec_id, progress, streams } = heard;
-        call.guest.note_heard(exec_id, [streams[0].end(), streams[1].end()]);
+        call.guest.readings.started(exec_id, [streams[0].end(), streams[1].end()]);
         let told = Facts {
             session: place.name,
             exec_id,

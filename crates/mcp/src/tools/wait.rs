@@ -8,6 +8,7 @@ use trl_protocol::{Code, Fault, methods};
 use super::output::{Excerpt, info, shown};
 use super::run::seconds;
 use crate::fault;
+use crate::readings::Offsets;
 use crate::report::Report;
 use crate::toolbox::{Call, Hints, Spec};
 
@@ -33,6 +34,9 @@ pub(crate) struct Args {
     /// With port: until this path is answered well over HTTP
     #[serde(default)]
     http_path: Option<String>,
+    /// As in output
+    #[serde(default)]
+    after: Option<Offsets>,
     /// Return after this long in any case. Default 30
     #[serde(default)]
     timeout_s: Option<f64>,
@@ -79,7 +83,7 @@ impl Spec for Wait {
                 () = call.ct.cancelled() => Err(Fault::internal("the wait was cancelled by the client")),
             }
         });
-        let mut asked = Excerpt::default();
+        let mut asked = Excerpt { after: args.after, ..Excerpt::default() };
         match waited.await {
             Ok(answer) => asked.matched = matched(&answer["matched"]),
             Err(fault) if fault.code == Code::WaitTimeout => {

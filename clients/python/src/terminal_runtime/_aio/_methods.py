@@ -1022,6 +1022,7 @@ class AsyncMethods:
         auto: bool | None = None,
         send_id: str | None = None,
         to: str | None = None,
+        unless_sent_within_s: float | None = None,
     ) -> MailReplyReply:
         """`mail.reply`: Replies to a message."""
         params = _given(
@@ -1032,6 +1033,7 @@ class AsyncMethods:
                 "auto": auto,
                 "send_id": send_id,
                 "to": to,
+                "unless_sent_within_s": unless_sent_within_s,
             }
         )
         return await self._request("mail.reply", params, MailReplyReply)
@@ -1063,6 +1065,7 @@ class AsyncMethods:
         role: str | None = None,
         send_id: str | None = None,
         to_session: str | None = None,
+        unless_sent_within_s: float | None = None,
     ) -> MailSendReply:
         """`mail.send`: Sends a message."""
         params = _given(
@@ -1076,6 +1079,7 @@ class AsyncMethods:
                 "role": role,
                 "send_id": send_id,
                 "to_session": to_session,
+                "unless_sent_within_s": unless_sent_within_s,
             }
         )
         return await self._request("mail.send", params, MailSendReply)
@@ -1094,6 +1098,7 @@ class AsyncMethods:
         send_id: str | None = None,
         timeout_s: float | None = None,
         to_session: str | None = None,
+        unless_sent_within_s: float | None = None,
     ) -> MailSendAndWaitReply:
         """`mail.send_and_wait`: Sends a message and waits for its reply."""
         params = _given(
@@ -1109,6 +1114,7 @@ class AsyncMethods:
                 "send_id": send_id,
                 "timeout_s": timeout_s,
                 "to_session": to_session,
+                "unless_sent_within_s": unless_sent_within_s,
             }
         )
         return await self._request("mail.send_and_wait", params, MailSendAndWaitReply)

@@ -1023,6 +1023,7 @@ class Methods:
         auto: bool | None = None,
         send_id: str | None = None,
         to: str | None = None,
+        unless_sent_within_s: float | None = None,
     ) -> MailReplyReply:
         """`mail.reply`: Replies to a message."""
         params = _given(
@@ -1033,6 +1034,7 @@ class Methods:
                 "auto": auto,
                 "send_id": send_id,
                 "to": to,
+                "unless_sent_within_s": unless_sent_within_s,
             }
         )
         return self._request("mail.reply", params, MailReplyReply)
@@ -1064,6 +1066,7 @@ class Methods:
         role: str | None = None,
         send_id: str | None = None,
         to_session: str | None = None,
+        unless_sent_within_s: float | None = None,
     ) -> MailSendReply:
         """`mail.send`: Sends a message."""
         params = _given(
@@ -1077,6 +1080,7 @@ class Methods:
                 "role": role,
                 "send_id": send_id,
                 "to_session": to_session,
+                "unless_sent_within_s": unless_sent_within_s,
             }
         )
         return self._request("mail.send", params, MailSendReply)
@@ -1095,6 +1099,7 @@ class Methods:
         send_id: str | None = None,
         timeout_s: float | None = None,
         to_session: str | None = None,
+        unless_sent_within_s: float | None = None,
     ) -> MailSendAndWaitReply:
         """`mail.send_and_wait`: Sends a message and waits for its reply."""
         params = _given(
@@ -1110,6 +1115,7 @@ class Methods:
                 "send_id": send_id,
                 "timeout_s": timeout_s,
                 "to_session": to_session,
+                "unless_sent_within_s": unless_sent_within_s,
             }
         )
         return self._request("mail.send_and_wait", params, MailSendAndWaitReply)

@@ -166,6 +166,7 @@ impl Engine {
                     in_reply_to: Some(params.message_id),
                     auto: params.auto,
                     send_id: params.send_id,
+                    unless_sent_within_s: params.unless_sent_within_s,
                     ..SendParams::default()
                 };
                 let (sent, _) = tx.send(&session, send)?;

@@ -1,9 +1,8 @@
 //! Taking a message: every refusal is said at once, and what is taken is stored.
 
 use rusqlite::{OptionalExtension, params};
-use sha2::{Digest as _, Sha256};
 use trl_protocol::agent::Token;
-use trl_protocol::mail::{SendParams, Sent, State, is_safe_id};
+use trl_protocol::mail::{SendParams, Sent, State};
 use trl_protocol::{Code, Fault};
 
 use crate::config::millis;
@@ -12,6 +11,7 @@ use crate::engine::identity::agents::{Agent, no_such_agent};
 use crate::engine::identity::contacts::Peer;
 use crate::engine::identity::sessions::Session;
 use crate::engine::sending::rates::Direction;
+use crate::engine::sending::repeated::digest;
 use crate::engine::sending::sealing::Pair;
 use crate::engine::{Engine, Tx, Wake, random};
 use crate::envelope::{Defaults, EncodeInput, OwnBlock, RuntimeWord, encode, message_id};
@@ -65,7 +65,7 @@ impl Engine {
         params: &SendParams,
         caller: Caller,
     ) -> Result<Option<(Sent, Session)>, MailError> {
-        if params.send_id.is_none() {
+        if params.send_id.is_none() && params.unless_sent_within_s.is_none() {
             return Ok(None);
         }
         let params = params.clone();
@@ -115,7 +115,7 @@ impl Tx<'_> {
         if let Some(sent) = self.sent_before(session, &params)? {
             return Ok(sent);
         }
-        let send_id = params.send_id.clone().map(|id| (id, digest(&params)));
+        let (send_id, digest) = (params.send_id.clone(), digest(&params));
         let accepted = self.check_send(session, &params)?;
         let agent = self.agent_by_id(session.agent_id)?;
         let lineage = match params.auto {
@@ -149,7 +149,7 @@ impl Tx<'_> {
         let defaults = Defaults { now_ms: self.now, message_id: id.clone(), cwd: "/".to_owned() };
         let body = encode(&input, &defaults).map_err(|error| Fault::invalid(error.to_string()))?;
         self.check_packet_size(body.len())?;
-        let outbox_id = self.store_outbox(session, &accepted, &id, body.as_bytes(), send_id)?;
+        let outbox_id = self.store_outbox(session, &accepted, &id, body.as_bytes(), (send_id, digest))?;
         self.env.config.steps.reach(Step::SendStored)?;
         let pair = Pair { agent_id: session.agent_id, peer: accepted.peer.address.to_string() };
         let sealed = self.seal_pair(&pair)?;
@@ -164,51 +164,9 @@ impl Tx<'_> {
             via: self.env.relay_name.to_owned(),
             from_session: session.label.clone(),
             to_session: accepted.to_session.map(String::from),
+            duplicate: false,
         };
         Ok((sent, outbox_id))
-    }
-
-    /// The message that this agent already sent under this id, as it stands now.
-    fn sent_before(&self, session: &Session, params: &SendParams) -> Result<Option<(Sent, i64)>, MailError> {
-        let Some(send_id) = params.send_id.as_deref() else { return Ok(None) };
-        let refuse = |why: &str| {
-            Fault::invalid(format!("param `send_id`: {why}"))
-                .with_details(serde_json::json!({ "field": "send_id" }))
-        };
-        if !is_safe_id(send_id) {
-            return Err(refuse("1 to 64 of A-Z a-z 0-9 . _ : - are expected").into());
-        }
-        let found: Option<SentRow> = self
-            .db
-            .prepare_cached(
-                "SELECT o.id, o.message_id, o.to_session, o.send_digest, s.label
-                 FROM outbox o LEFT JOIN sessions s ON s.uuid = o.from_uuid
-                 WHERE o.agent_id = ?1 AND o.send_id = ?2",
-            )?
-            .query_row(params![session.agent_id, send_id], |row| {
-                Ok(SentRow {
-                    outbox_id: row.get(0)?,
-                    message_id: row.get(1)?,
-                    to_session: row.get(2)?,
-                    digest: row.get(3)?,
-                    label: row.get(4)?,
-                })
-            })
-            .optional()?;
-        let Some(found) = found else { return Ok(None) };
-        if found.digest != digest(params) {
-            return Err(
-                refuse("another message was sent under it; choose a new one for a new message").into()
-            );
-        }
-        let sent = Sent {
-            state: self.status(session.agent_id, &found.message_id)?.state,
-            message_id: found.message_id,
-            via: self.env.relay_name.to_owned(),
-            from_session: found.label.unwrap_or_else(|| session.label.clone()),
-            to_session: found.to_session,
-        };
-        Ok(Some((sent, found.outbox_id)))
     }
 
     fn check_send(&self, session: &Session, params: &SendParams) -> Result<Accepted, MailError> {
@@ -347,7 +305,7 @@ impl Tx<'_> {
         accepted: &Accepted,
         message_id: &str,
         body: &[u8],
-        send_id: Option<(String, Vec<u8>)>,
+        (send_id, digest): (Option<String>, Vec<u8>),
     ) -> Result<i64, MailError> {
         // Time first, so that the unique index grows at its end.
         let mut uid = self.now.to_be_bytes().to_vec();
@@ -370,8 +328,8 @@ impl Tx<'_> {
                 body,
                 self.now,
                 accepted.expires_at,
-                send_id.as_ref().map(|(id, _)| id),
-                send_id.as_ref().map(|(_, digest)| digest),
+                send_id,
+                digest,
             ])?;
         let id = self.db.last_insert_rowid();
         self.tell_history(id, State::Queued, None, self.now)?;
@@ -383,36 +341,6 @@ impl Tx<'_> {
         }
         Ok(id)
     }
-}
-
-/// What was sent under a caller's own id.
-struct SentRow {
-    outbox_id: i64,
-    message_id: String,
-    to_session: Option<String>,
-    digest: Vec<u8>,
-    label: Option<String>,
-}
-
-/// Of all that makes a message what it is; who asks, and for how long it may live, does not.
-fn digest(params: &SendParams) -> Vec<u8> {
-    let SendParams { to, text, to_session, role, in_reply_to, auto, expires_s: _, send_id: _, as_token: _ } =
-        params;
-    let fields = [
-        Some(to.as_str()),
-        Some(text),
-        to_session.as_deref(),
-        role.as_deref(),
-        in_reply_to.as_deref(),
-        auto.filter(|auto| *auto).map(|_| "auto"),
-    ];
-    let mut hash = Sha256::new();
-    for field in fields {
-        // Lengths keep one field from passing for the end of another.
-        hash.update(field.map_or(u64::MAX, |field| field.len() as u64).to_be_bytes());
-        hash.update(field.unwrap_or_default());
-    }
-    hash.finalize().to_vec()
 }
 
 /// Machines that answer machines would never stop; a person's word begins anew.

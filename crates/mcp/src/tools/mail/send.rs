@@ -6,7 +6,6 @@ use trl_protocol::mail::{AwaitedReply, ReplyParams, SendAndWaitParams, SendParam
 use trl_protocol::{Fault, methods};
 
 use super::replies;
-use crate::repeats::Repeat;
 use crate::toolbox::{Call, Hints, Spec};
 
 pub(crate) struct Send;
@@ -38,48 +37,45 @@ impl Spec for Send {
     type Answer = Sent;
 
     async fn call(args: SendArgs, call: Call) -> Result<(String, Sent), Fault> {
-        let key = Repeat::of(&args);
-        let attempt = call.guest.repeats.begin(key);
-        let send_id = Some(attempt.send_id);
         let who = args.agent.as_deref();
         let to = match (&args.to_session, args.to.contains('/')) {
             (Some(label), false) => format!("{}/{label}", args.to),
             _ => args.to.clone(),
         };
         let text = args.text.into();
+        let unless_sent_within_s = Some(REPEATED_WITHIN_S);
         let sent: Sent = match args.in_reply_to.filter(|id| !id.is_empty()) {
             // Refuses an id of no message, and counts the answered one as read.
             Some(message_id) => {
-                let params =
-                    ReplyParams { message_id, text, to: Some(to), send_id, ..ReplyParams::default() };
+                let params = ReplyParams {
+                    message_id,
+                    text,
+                    to: Some(to),
+                    unless_sent_within_s,
+                    ..ReplyParams::default()
+                };
                 call.guest.mail::<methods::MailReply>(params, who).await?
             }
             None => {
-                let params = SendParams { to, text, send_id, ..SendParams::default() };
+                let params = SendParams { to, text, unless_sent_within_s, ..SendParams::default() };
                 call.guest.mail::<methods::MailSend>(params, who).await?
             }
         };
-        call.guest.repeats.note_sent(key);
-        let told = if attempt.is_sent { again(&sent) } else { told(&sent) };
-        Ok((told, sent))
+        Ok((told(&sent), sent))
     }
 }
 
-impl Repeat {
-    fn of(args: &SendArgs) -> Repeat {
-        let SendArgs { to, text, to_session, in_reply_to, agent } = args;
-        Repeat::new(&[Some(to), Some(text), to_session.as_ref(), in_reply_to.as_ref(), agent.as_ref()])
-    }
-}
-
-fn again(sent: &Sent) -> String {
-    format!(
-        "[{} was sent a moment ago with the same text, and is not sent twice; change the text to send another]",
-        sent.message_id
-    )
-}
+/// A client that lost a result tries again, and a model that does so writes the same words: within this time
+/// they are a repetition, not a second message.
+const REPEATED_WITHIN_S: f64 = 120.0;
 
 fn told(sent: &Sent) -> String {
+    if sent.duplicate {
+        return format!(
+            "[{} was sent a moment ago with the same text, and is not sent twice; change the text to send another]",
+            sent.message_id
+        );
+    }
     let state = serde_json::to_value(sent.state).unwrap_or_default();
     format!("[{} is {}, sent as {}]", sent.message_id, state.as_str().unwrap_or_default(), sent.from_session)
 }
@@ -110,15 +106,13 @@ impl Spec for SendAndWait {
 
     async fn call(args: SendAndWaitArgs, call: Call) -> Result<(String, AwaitedReply), Fault> {
         let timeout_s = args.timeout_s.unwrap_or(replies::WAIT_S);
-        let key = Repeat::new(&[Some(&args.to), Some(&args.text), args.to_session.as_ref()]);
-        let attempt = call.guest.repeats.begin(key);
         let params = SendAndWaitParams {
             to: args.to,
             text: args.text.into(),
             to_session: args.to_session,
             timeout_s: Some(timeout_s),
             peek: true,
-            send_id: Some(attempt.send_id),
+            unless_sent_within_s: Some(REPEATED_WITHIN_S),
             ..SendAndWaitParams::default()
         };
         let asked = call.guest.mail::<methods::MailSendAndWait>(params, None);
@@ -145,18 +139,14 @@ impl Spec for AutoReply {
     type Answer = Sent;
 
     async fn call(args: AutoReplyArgs, call: Call) -> Result<(String, Sent), Fault> {
-        let key = Repeat::new(&[Some(&args.message_id), Some(&args.text)]);
-        let attempt = call.guest.repeats.begin(key);
         let params = ReplyParams {
             message_id: args.message_id,
             text: args.text.into(),
             auto: Some(true),
-            send_id: Some(attempt.send_id),
+            unless_sent_within_s: Some(REPEATED_WITHIN_S),
             ..ReplyParams::default()
         };
         let sent: Sent = call.guest.mail::<methods::MailReply>(params, None).await?;
-        call.guest.repeats.note_sent(key);
-        let told = if attempt.is_sent { again(&sent) } else { told(&sent) };
-        Ok((told, sent))
+        Ok((told(&sent), sent))
     }
 }
