@@ -37,7 +37,7 @@ class Lines(unittest.TestCase):
                 codec.feed(text[at : at + size])
                 while (line := codec.next()) is not None:
                     found.append(line)
-            self.assertEqual(found, [b'{"id":"1"}\n', b'{"id":"2"}\n'])
+            self.assertEqual(found, [b'{"id":"1"}', b'{"id":"2"}'])
             self.assertIsNone(codec.next())
 
     def test_messages(self) -> None:
