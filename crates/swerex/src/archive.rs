@@ -166,7 +166,9 @@ mod tests {
             b"PK\x03\x04\x2d\0\0\0\0\0\0\0\x21\0\xac\x2a\x93\xd8\xff\xff\xff\xff\xff\xff\xff\xff\x01\0\x14\0a".to_vec();
         bytes.extend(b"\x01\0\x10\0\x02\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0hi");
         let directory = bytes.len() as u64;
-        bytes.extend(b"PK\x01\x02\x2d\x03\x2d\0\0\0\0\0\0\0\x21\0\xac\x2a\x93\xd8\xff\xff\xff\xff\xff\xff\xff\xff");
+        bytes.extend(
+            b"PK\x01\x02\x2d\x03\x2d\0\0\0\0\0\0\0\x21\0\xac\x2a\x93\xd8\xff\xff\xff\xff\xff\xff\xff\xff",
+        );
         bytes.extend(b"\x01\0\x21\0\0\0\0\0\0\0\0\0\xed\x81\xff\xff\xff\xffa");
         // Another extra field comes first.
         bytes.extend(b"\x55\x54\x01\0x\x01\0\x18\0");

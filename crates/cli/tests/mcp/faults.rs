@@ -155,7 +155,8 @@ fn output_comes_again_until_the_client_goes_on_from_it() {
     assert!(shown.as_str().unwrap().ends_with("second\n"), "{answered}");
     // Whether that result arrived, only the client knows.
     for tool in ["output", "output", "wait"] {
-        let more = if tool == "wait" { json!({"exec_id": exec, "timeout_s": 0}) } else { json!({"exec_id": exec}) };
+        let more =
+            if tool == "wait" { json!({"exec_id": exec, "timeout_s": 0}) } else { json!({"exec_id": exec}) };
         let again = mcp.call(tool, more);
         assert_eq!(again["structuredContent"]["stdout"], shown, "{tool}: {again}");
         assert!(text(&again).contains("shown before"), "{tool}: {}", text(&again));
@@ -174,7 +175,8 @@ fn output_comes_again_until_the_client_goes_on_from_it() {
 fn what_is_pasted_and_not_read_is_reported() {
     let daemon = daemon!();
     let mut mcp = Mcp::of(&daemon, &[]);
-    let deaf = json!({"command": "stty raw -echo; echo ready; exec sleep 1000", "interactive": true, "wait_s": 0.2});
+    let deaf =
+        json!({"command": "stty raw -echo; echo ready; exec sleep 1000", "interactive": true, "wait_s": 0.2});
     let exec = mcp.fields("run", deaf)["exec_id"].clone();
     mcp.call("wait", json!({"exec_id": exec, "log": "ready"}));
     let pasted = mcp.call("input", json!({"exec_id": exec, "paste": "x".repeat(100_000), "wait_s": 0.2}));

@@ -106,7 +106,9 @@ fn a_server_that_was_restarted_knows_what_its_session_has_sent() {
     }
     let sent_by = |harness_session: &str| {
         let mut command = daemon.client();
-        command.args(["mcp", "--structured", "--agent", "ann"]).env("TRL_HARNESS_SESSION_ID", harness_session);
+        command
+            .args(["mcp", "--structured", "--agent", "ann"])
+            .env("TRL_HARNESS_SESSION_ID", harness_session);
         let mut ann = Mcp::start(command);
         ann.hello("tester");
         ann.fields("send", json!({"to": "bob", "text": "once"}))["message_id"].clone()
