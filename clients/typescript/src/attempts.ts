@@ -17,6 +17,8 @@ export const UNREAD = 32;
 /** A daemon that had a request for this long did not fall over it: a command may outlive any number of them. */
 const LIVED_MS = 5000;
 
+const monotonic = (): number => performance.now();
+
 /** How often a request that loses its connection is tried again. */
 export class Patience {
   readonly #now: () => number;
@@ -24,7 +26,7 @@ export class Patience {
   #unread = UNREAD;
   #sent = Infinity;
 
-  constructor(now: () => number = () => performance.now()) {
+  constructor(now: () => number = monotonic) {
     this.#now = now;
   }
 
@@ -52,7 +54,7 @@ export class Attempts {
   readonly method: string;
   readonly #params: Params;
   readonly #repeatable: boolean;
-  readonly #began = performance.now();
+  readonly #began: number;
   readonly #patience = new Patience();
   #again = false;
 
@@ -63,6 +65,7 @@ export class Attempts {
     const given = params as Params;
     this.#params = param !== undefined && given[param] === undefined ? { ...given, [param]: id } : given;
     this.#repeatable = param !== undefined || REPEATABLE.has(method);
+    this.#began = WAITS[method] === undefined ? 0 : performance.now();
   }
 
   /** The request as it is sent now: what is left of its time gets shorter with each try. */

@@ -43,6 +43,12 @@ export interface ClientOptions {
   readonly env?: Environment | undefined;
 }
 
+/** How a request is sent: with events before its reply, and again after its connection was lost. */
+interface How {
+  readonly streaming: boolean;
+  readonly resuming: boolean;
+}
+
 export class Client extends Methods {
   readonly #target: Target;
   readonly #reconnectMs: number;
@@ -50,7 +56,7 @@ export class Client extends Methods {
   readonly #agent: http.Agent | undefined;
   readonly #prefix = `t${randomBytes(4).toString("hex")}`;
   #number = 0;
-  #idle: { link: Link; since: number }[] = [];
+  #idle: Link[] = [];
   #starting: Promise<string | undefined> | undefined;
 
   /** Uses the daemon that `trl` would use and starts it if there is none, unless the options say otherwise. */
@@ -72,11 +78,12 @@ export class Client extends Methods {
     const attempts = new Attempts(this.newId(), method, params);
     for (let resuming = false; ; resuming = true) {
       let link: Link | undefined;
-      const abort = (): void => link?.close();
-      signal?.addEventListener("abort", abort, { once: true });
+      const abort = signal === undefined ? undefined : (): void => link?.close();
+      if (abort !== undefined) signal?.addEventListener("abort", abort, { once: true });
       let incoming: Incoming;
       try {
-        link = await this.send(attempts.id, method, attempts.line(), { streaming: false, resuming });
+        const sending = this.send(attempts.id, method, attempts.line(), { streaming: false, resuming });
+        link = sending instanceof Promise ? await sending : sending;
         signal?.throwIfAborted();
         do incoming = await link.next();
         while (incoming.kind === "event");
@@ -87,7 +94,7 @@ export class Client extends Methods {
         attempts.ended(error.unread);
         continue;
       } finally {
-        signal?.removeEventListener("abort", abort);
+        if (abort !== undefined) signal?.removeEventListener("abort", abort);
       }
       if (incoming.kind === "done") {
         this.keepLink(link);
@@ -117,7 +124,7 @@ export class Client extends Methods {
 
   /** Closes the connections. Sessions and commands go on. */
   close(): void {
-    for (const { link } of this.#idle) link.close();
+    for (const link of this.#idle) link.close();
     this.#idle = [];
     this.#agent?.destroy();
   }
@@ -135,17 +142,23 @@ export class Client extends Methods {
 
   // Connections. These are for streams and agents, not for users.
 
-  /** Sends a request over a connection of its own. One that goes on is worth waiting for a daemon. */
-  async send(
-    id: string,
-    method: string,
-    line: string,
-    how: { readonly streaming: boolean; readonly resuming: boolean },
-  ): Promise<Link> {
+  /** Sends a request over a connection of its own: at once if there is one, since each promise takes its time. */
+  send(id: string, method: string, line: string, how: How): Link | Promise<Link> {
+    const last = this.#idle.at(-1);
+    const isStale = last === undefined || performance.now() - last.idleSince > STALE_MS;
+    const link = isStale ? undefined : this.#freshLink();
+    if (link === undefined) return this.#sendLater(id, method, line, how);
+    const sending = link.send(id, method, line, how.streaming);
+    return sending === undefined ? link : sending.then(() => link);
+  }
+
+  /** One that goes on is worth waiting for a daemon. */
+  async #sendLater(id: string, method: string, line: string, how: How): Promise<Link> {
     for (let waited = 0, wait = 20; ; waited += wait, wait = Math.min(wait * 2, LONGEST_PAUSE_MS)) {
       let link: Link | undefined;
       try {
-        link = await this.#takeLink();
+        if (this.#idle.length > 0) await nextTurn();
+        link = this.#freshLink() ?? (await this.openLink());
         await link.send(id, method, line, how.streaming);
         return link;
       } catch (error) {
@@ -156,24 +169,23 @@ export class Client extends Methods {
     }
   }
 
-  /** A connection that nobody uses, else a new one. */
-  async #takeLink(): Promise<Link> {
-    for (;;) {
-      const kept = this.#idle.pop();
-      if (kept === undefined) return this.openLink();
-      if (performance.now() - kept.since > STALE_MS) await nextTurn();
-      if (kept.link.reusable) {
-        kept.link.hold(true);
-        return kept.link;
+  /** A connection that nobody uses. */
+  #freshLink(): Link | undefined {
+    for (let kept = this.#idle.pop(); kept !== undefined; kept = this.#idle.pop()) {
+      if (kept.reusable) {
+        kept.hold(true);
+        return kept;
       }
-      kept.link.close();
+      kept.close();
     }
+    return undefined;
   }
 
   keepLink(link: Link): void {
     if (this.#idle.length < KEPT_IDLE && link.reusable) {
       link.hold(false);
-      this.#idle.push({ link, since: performance.now() });
+      link.idleSince = performance.now();
+      this.#idle.push(link);
     } else {
       link.close();
     }

@@ -7,7 +7,7 @@ import { type Socket, createConnection } from "node:net";
 import { ConnectionEnded, NoDaemonError, NotStartedError } from "./errors.js";
 import { type Incoming, LineReader, SseReader, read, unreadable } from "./wire.js";
 
-/** More lines than this are left in the socket until they are asked for: a slow reader slows the daemon. */
+/** More messages than this are left in the socket until they are asked for: a slow reader slows the daemon. */
 const MOST_WAITING = 256;
 /** Failures before anything was sent: no connection, or no encryption that is trusted. */
 const UNREACHED = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH)$/;
@@ -15,16 +15,16 @@ const NO_TLS = /^(EPROTO$|ERR_TLS_|ERR_SSL_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABL
 
 /** What came, in order, for a reader that may come later. */
 class Inbox {
-  readonly #lines: string[] = [];
+  readonly #arrived: Incoming[] = [];
   #end: Error | undefined;
-  #waiting: { resolve: (line: string) => void; reject: (error: Error) => void } | undefined;
+  #waiting: { resolve: (incoming: Incoming) => void; reject: (error: Error) => void } | undefined;
 
-  push(line: string): void {
+  push(incoming: Incoming): void {
     const waiting = this.#waiting;
-    if (waiting === undefined) this.#lines.push(line);
+    if (waiting === undefined) this.#arrived.push(incoming);
     else {
       this.#waiting = undefined;
-      waiting.resolve(line);
+      waiting.resolve(incoming);
     }
   }
 
@@ -35,9 +35,9 @@ class Inbox {
     waiting?.reject(this.#end);
   }
 
-  take(): string | Promise<string> {
-    const line = this.#lines.shift();
-    if (line !== undefined) return line;
+  take(): Incoming | Promise<Incoming> {
+    const incoming = this.#arrived.shift();
+    if (incoming !== undefined) return incoming;
     return new Promise((resolve, reject) => {
       if (this.#end !== undefined) reject(this.#end);
       else this.#waiting = { resolve, reject };
@@ -45,7 +45,7 @@ class Inbox {
   }
 
   get length(): number {
-    return this.#lines.length;
+    return this.#arrived.length;
   }
 
   get ended(): boolean {
@@ -55,23 +55,31 @@ class Inbox {
 
 export abstract class Link {
   protected inbox = new Inbox();
+  /** Since when nobody uses it. */
+  idleSince = 0;
   #id = "";
   #method = "";
 
-  async send(id: string, method: string, line: string, streaming: boolean): Promise<void> {
+  send(id: string, method: string, line: string, streaming: boolean): void | Promise<void> {
     this.#id = id;
     this.#method = method;
-    await this.transmit(line, streaming);
+    return this.transmit(line, streaming);
   }
 
   /** What comes next of the request that was sent. */
-  async next(): Promise<Incoming> {
-    for (;;) {
-      const taken = this.inbox.take();
-      const line = typeof taken === "string" ? taken : await taken;
-      this.taken();
+  next(): Incoming | Promise<Incoming> {
+    const incoming = this.inbox.take();
+    this.taken();
+    return incoming;
+  }
+
+  /** A message came. One that cannot be read is the end of the connection. */
+  protected arrived(line: string, inbox: Inbox): void {
+    try {
       const incoming = read(line, this.#id, this.#method);
-      if (incoming !== undefined) return incoming;
+      if (incoming !== undefined) inbox.push(incoming);
+    } catch (error) {
+      inbox.end(error as Error);
     }
   }
 
@@ -96,7 +104,7 @@ export class SocketLink extends Link {
     super();
     this.#socket = socket;
     socket.on("data", (data: Buffer) => {
-      for (const line of this.#reader.feed(data)) this.inbox.push(line);
+      for (const line of this.#reader.feed(data)) this.arrived(line, this.inbox);
       if (this.inbox.length > MOST_WAITING && !this.#paused) {
         this.#paused = true;
         socket.pause();
@@ -219,12 +227,12 @@ export class HttpLink extends Link {
     const events = new SseReader();
     const body: Buffer[] = [];
     response.on("data", (piece: Buffer) => {
-      if (isStream) for (const data of events.feed(piece)) inbox.push(data);
+      if (isStream) for (const data of events.feed(piece)) this.arrived(data, inbox);
       else body.push(piece);
     });
     response.on("end", () => {
       const text = Buffer.concat(body).toString("utf8").trim();
-      if (text.startsWith("{")) inbox.push(text);
+      if (text.startsWith("{")) this.arrived(text, inbox);
       else if (!isStream) inbox.end(unreadable("HTTP", `status ${response.statusCode ?? 0} with ${text}`));
       inbox.end(new ConnectionEnded(false));
     });

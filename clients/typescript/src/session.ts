@@ -305,7 +305,9 @@ export class Session {
 
 /** The params that have a value. */
 export function given(params: Params): Params {
-  return Object.fromEntries(Object.entries(params).filter(([, value]) => value !== undefined));
+  const present: Params = {};
+  for (const name in params) if (params[name] !== undefined) present[name] = params[name];
+  return present;
 }
 
 export function seconds(milliseconds: number | undefined): number | undefined {

@@ -65,8 +65,8 @@ export class LineReader {
     const lines: string[] = [];
     let begin = 0;
     while (end >= 0) {
-      const piece = data.subarray(begin, end);
-      lines.push(this.#pieces.length > 0 ? this.#joined(piece) : piece.toString("utf8"));
+      const isWhole = this.#pieces.length === 0;
+      lines.push(isWhole ? data.toString("utf8", begin, end) : this.#joined(data.subarray(begin, end)));
       begin = end + 1;
       end = data.indexOf(10, begin);
     }
