@@ -34,6 +34,10 @@ contract:
 bench *ARGS:
     cargo bench -p trl --bench engine -- {{ ARGS }}
 
+# The same with containers and SSH, on an image and an SSH server made for this
+bench-runtimes *ARGS:
+    ./scripts/bench-runtimes {{ ARGS }}
+
 # What the clients in Python and TypeScript add to a request; fails above 1.5 times the raw socket
 bench-clients:
     ./scripts/test-clients --cost

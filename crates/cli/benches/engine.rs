@@ -27,7 +27,7 @@ use measured::samples::{Samples, in_turns};
 use measured::table::{Bound, Row, Table, Unit};
 use measured::wire::{Session, Wire};
 
-const USAGE: &str = "usage: cargo bench -p trl --bench engine -- [--quick] [--json] [--check]";
+const USAGE: &str = "usage: cargo bench -p trl --bench engine -- [--quick] [--json] [--check] [--runtimes]";
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Options {
@@ -36,6 +36,8 @@ struct Options {
     json: bool,
     /// A broken bound is a failure.
     check: bool,
+    /// Only the rows about other runtimes.
+    runtimes: bool,
 }
 
 impl Options {
@@ -46,6 +48,7 @@ impl Options {
                 "--quick" => options.quick = true,
                 "--json" => options.json = true,
                 "--check" => options.check = true,
+                "--runtimes" => options.runtimes = true,
                 // Cargo's own word to every benchmark.
                 "--bench" => {}
                 _ => return None,
@@ -65,14 +68,18 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let mut table = Table::begin();
-    bulk(options, &mut table);
-    with_daemon(|daemon| latencies(options, daemon, &mut table));
-    with_daemon(|daemon| isolation(options, daemon, &mut table));
-    with_daemon(|daemon| measured::neighbours::neighbours(options, daemon, &mut table));
+    if !options.runtimes {
+        bulk(options, &mut table);
+        with_daemon(|daemon| latencies(options, daemon, &mut table));
+        with_daemon(|daemon| isolation(options, daemon, &mut table));
+        with_daemon(|daemon| measured::neighbours::neighbours(options, daemon, &mut table));
+    }
     let builder = || Daemon::builder(Path::new(env!("CARGO_BIN_EXE_trl")));
     measured::elsewhere::elsewhere(options.choose(5, 40), builder, &mut table);
-    with_daemon(|daemon| throughput(options, daemon, &mut table));
-    with_daemon(|daemon| measured::idle::idle(options, daemon, &mut table));
+    if !options.runtimes {
+        with_daemon(|daemon| throughput(options, daemon, &mut table));
+        with_daemon(|daemon| measured::idle::idle(options, daemon, &mut table));
+    }
     if options.json {
         println!("{:#}", table.to_json());
     } else {

@@ -1,7 +1,8 @@
 //! The same commands in other runtimes, beside those of this machine.
 //!
 //! Containers and SSH need something to be measured with: an image that is here (`TRL_BENCH_IMAGE`), a machine that
-//! `ssh` reaches without a password (`TRL_BENCH_SSH`). Without them their rows are left out.
+//! `ssh` reaches without a password (`TRL_BENCH_SSH`). Without them their rows are left out. `scripts/bench-runtimes`
+//! makes both.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,9 +16,14 @@ use super::samples::in_turns;
 use super::table::{Bound, Row, Table};
 use super::wire::{Session, Wire};
 
+/// What `ssh` and container engines are found and configured by. A daemon under test has an environment of its own.
+const PASSED_ON: [&str; 3] = ["PATH", "HOME", "CONTAINERS_CONF"];
+
 pub fn elsewhere(rounds: usize, builder: impl Fn() -> Builder, table: &mut Table) {
     let engine = std::env::var("TRL_CONTAINER_ENGINE").unwrap_or_else(|_| "podman".to_owned());
-    let daemon = builder().env("TRL_CONTAINER_ENGINE", &engine).start();
+    let passed_on = PASSED_ON.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let daemon = passed_on.fold(builder(), |builder, (name, value)| builder.env(name, value));
+    let daemon = daemon.env("TRL_CONTAINER_ENGINE", &engine).start();
     if let Ok(host) = std::env::var("TRL_BENCH_SSH") {
         ssh(rounds, &daemon, &host, table);
     }
