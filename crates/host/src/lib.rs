@@ -19,6 +19,7 @@ mod files;
 mod host;
 mod inside;
 mod keeper;
+mod port;
 mod resolve;
 mod revival;
 mod shell;
@@ -32,9 +33,10 @@ mod terminal;
 mod timer;
 mod tree;
 mod usage;
+mod workers;
 
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
@@ -70,11 +72,7 @@ fn detach_keeping(kept: OwnedFd) -> io::Result<OwnedFd> {
     rustix::stdio::dup2_stdout(&null)?;
     rustix::stdio::dup2_stderr(&null)?;
     drop(null);
-    let number = libc::c_uint::try_from(kept.as_raw_fd()).map_err(io::Error::other)?;
-    if number > 3 {
-        close_descriptors(3, number - 1);
-    }
-    close_descriptors(number + 1, libc::c_uint::MAX);
+    close_all_but(&kept)?;
     Ok(kept)
 }
 
@@ -97,6 +95,16 @@ fn serve(first: UnixStream) -> io::Result<()> {
 fn null() -> io::Result<OwnedFd> {
     let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
     Ok(rustix::fs::open(c"/dev/null", flags, rustix::fs::Mode::empty())?)
+}
+
+/// Leaves only the standard streams and this one.
+fn close_all_but(kept: &impl AsRawFd) -> io::Result<()> {
+    let number = libc::c_uint::try_from(kept.as_raw_fd()).map_err(io::Error::other)?;
+    if number > 3 {
+        close_descriptors(3, number - 1);
+    }
+    close_descriptors(number + 1, libc::c_uint::MAX);
+    Ok(())
 }
 
 /// What the daemon's own parent left open would live on here for days: somebody's

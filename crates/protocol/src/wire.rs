@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::exec::{ExecInfo, Outcome, Screen, Stream};
+use crate::exec::{ExecInfo, Outcome, PortUntil, Screen, Stream};
 use crate::fault::Fault;
 use crate::file::{FileDone, FileOp};
 use crate::ids::SessionId;
@@ -223,6 +223,11 @@ pub enum ToHost {
         req: u64,
         file: Box<FileOp>,
     },
+    /// One look at a port, from where the session runs; answered with `Port`.
+    Port {
+        req: u64,
+        port: Box<PortUntil>,
+    },
     /// Whoever asks accepts what the session's programs connect to as their proxy. The socket comes with `Listener`,
     /// and again whenever it is another. Only over a Unix socket.
     Proxy {
@@ -384,6 +389,10 @@ pub enum FromHost {
         req: u64,
         done: Box<FileDone>,
     },
+    Port {
+        req: u64,
+        seen: PortSeen,
+    },
     /// This session's own spec, with the state of its shell in `begin_with`.
     Forked {
         req: u64,
@@ -424,6 +433,7 @@ impl FromHost {
             | FromHost::Execs { req, .. }
             | FromHost::Session { req, .. }
             | FromHost::File { req, .. }
+            | FromHost::Port { req, .. }
             | FromHost::Forked { req, .. }
             | FromHost::Fault { req, .. }
             | FromHost::Ended { req, .. } => *req,
@@ -450,11 +460,27 @@ impl FromHost {
             | FromHost::Execs { .. }
             | FromHost::Session { .. }
             | FromHost::File { .. }
+            | FromHost::Port { .. }
             | FromHost::Forked { .. }
             | FromHost::Fault { .. }
             | FromHost::Ended { .. } => true,
         }
     }
+}
+
+/// What a look at a port has shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PortSeen {
+    /// Nobody takes connections there.
+    Closed,
+    /// Somebody does, and does not answer as asked for.
+    Unready,
+    Open {
+        host: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        http_status: Option<u16>,
+    },
 }
 
 /// Bytes as base64 in JSON.

@@ -22,6 +22,7 @@ macro_rules! conformance {
             many_sessions_at_once_are_kept_apart,
             what_cannot_be_started_is_refused_and_leaves_nothing,
             files_are_those_of_the_place,
+            a_fork_begins_with_the_state_of_its_origin,
         );
     };
     // A backend that does not keep every promise yet names those that it keeps.
@@ -294,5 +295,41 @@ pub(crate) fn files_are_those_of_the_place(world: &dyn World) {
     daemon.ok(m::FileWrite::NAME, json!({"session_id": "s", "path": "g", "content": "from outside\n"}));
     prints(&daemon, "s", "cat g; cd /; rm -r $d", "from outside\n");
     daemon.fails(m::FileStat::NAME, json!({"session_id": "s", "path": "/no/such"}), "FILE_NOT_FOUND");
+    finish(daemon, world);
+}
+
+pub(crate) fn a_fork_begins_with_the_state_of_its_origin(world: &dyn World) {
+    let home = Home::new();
+    let daemon = Daemon::start(&home, world);
+    let origin = create(&daemon, "s");
+    prints(&daemon, "s", "cd /; x='a  b'; greet() { echo \"hello $1\"; }", "");
+    let forked = daemon.ok(m::SessionFork::NAME, json!({"session_id": "s", "name": "fork"}));
+    assert_eq!((&forked["name"], &forked["working_dir"]), (&json!("fork"), &json!("/")), "{forked}");
+    assert_ne!(forked["session_id"], origin);
+    prints(&daemon, "fork", "pwd; echo \"$x\"; greet you; x=other", "/\na  b\nhello you\n");
+    prints(&daemon, "s", "echo \"$x\"", "a  b\n");
+    let infos = ["s", "fork"].map(|name| daemon.ok(m::SessionInfo::NAME, json!({"session_id": name})));
+    assert_eq!(infos[0]["runtime"], infos[1]["runtime"]);
+    finish(daemon, world);
+}
+
+/// The world has busybox.
+pub(crate) fn a_port_is_waited_for_where_the_session_runs(world: &dyn World) {
+    let home = Home::new();
+    let daemon = Daemon::start(&home, world);
+    create(&daemon, "s");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    prints(&daemon, "s", "mkdir -p /tmp/trl-port; echo it >/tmp/trl-port/index.html", "");
+    let serve = format!("exec busybox httpd -f -p 127.0.0.1:{port} -h /tmp/trl-port");
+    let server = daemon.ok(m::ExecStart::NAME, json!({"session_id": "s", "command": serve}));
+    let wait = |until: Value| {
+        let until = json!({"exec_id": server["exec_id"], "until": {"port": until}, "timeout_s": 20});
+        daemon.ok(m::ExecWait::NAME, until)["matched"]["port"].clone()
+    };
+    assert_eq!(wait(json!({"port": port})), json!({"port": port, "host": "127.0.0.1"}));
+    let answered = wait(json!({"port": port, "http_path": "/", "host": "localhost"}));
+    assert_eq!(answered, json!({"port": port, "host": "localhost", "http_status": 200}));
+    daemon.ok(m::ExecCancel::NAME, json!({"exec_id": server["exec_id"]}));
+    prints(&daemon, "s", "rm -r /tmp/trl-port", "");
     finish(daemon, world);
 }

@@ -177,7 +177,27 @@ in_containers!(
     many_sessions_at_once_are_kept_apart,
     what_cannot_be_started_is_refused_and_leaves_nothing,
     files_are_those_of_the_place,
+    a_fork_begins_with_the_state_of_its_origin,
+    a_port_is_waited_for_where_the_session_runs,
 );
+
+/// Containers have a network of their own here.
+#[test]
+fn a_port_outside_the_container_does_not_count() {
+    let Some(world) = Containers::new() else { return };
+    let outside = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = outside.local_addr().unwrap().port();
+    let home = Home::new();
+    let daemon = Daemon::start(&home, &world);
+    daemon.ok(m::SessionCreate::NAME, json!({"name": "s"}));
+    let exec = daemon.ok(m::ExecStart::NAME, json!({"session_id": "s", "command": "read line"}));
+    let until = json!({"exec_id": exec["exec_id"], "until": {"port": {"port": port}}});
+    let waiting = daemon.begin(m::ExecWait::NAME, until);
+    daemon.ok(m::ExecWrite::NAME, json!({"exec_id": exec["exec_id"], "data": "go\n"}));
+    assert_eq!(waiting.answer().unwrap_err()["code"], "COMMAND_FAILED");
+    daemon.end();
+    world.assert_no_leftovers();
+}
 
 /// Isolation and limits are the engine's business, and are told.
 #[test]

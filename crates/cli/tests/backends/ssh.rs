@@ -221,6 +221,8 @@ over_ssh!(
     many_sessions_at_once_are_kept_apart,
     what_cannot_be_started_is_refused_and_leaves_nothing,
     files_are_those_of_the_place,
+    a_fork_begins_with_the_state_of_its_origin,
+    a_port_is_waited_for_where_the_session_runs,
 );
 
 /// Connections are cut at any moment; nobody notices but by the time it takes.

@@ -31,7 +31,7 @@ use trl_protocol::wire::SessionSpec;
 
 use crate::driver::Exit;
 use crate::shell::path_of;
-use crate::{files, usage};
+use crate::{usage, workers};
 use limits::HeldBy;
 
 /// Variables that name sockets, displays and directories of the outside.
@@ -186,7 +186,7 @@ impl Cage {
             Err(error) if self.groups.is_bounded() => return Err(error),
             entrances => entrances.unwrap_or_default(),
         };
-        Ok(Extras { limits: self.limits.clone(), groups, work: Some(files::perform_inside) })
+        Ok(Extras { limits: self.limits.clone(), groups, work: Some(workers::perform_inside) })
     }
 
     /// What `session.info` tells of it.
@@ -312,7 +312,7 @@ impl Cage {
         self.living()?.spawn(&program, streams, (size.ws_row, size.ws_col), given)
     }
 
-    /// Has a request about files done inside, with no more rights than the session has.
+    /// Has a worker do something inside, with no more rights than the session has.
     pub(crate) fn work(&mut self, request: &[u8], answer: BorrowedFd<'_>) -> io::Result<()> {
         self.living()?.work(request, answer)
     }

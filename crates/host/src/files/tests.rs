@@ -1,12 +1,14 @@
 //! Requests about files against a real directory, without a process in between.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use tempfile::TempDir;
+use trl_protocol::fault::{Code, Fault};
 use trl_protocol::file::{
-    EditParams, FileEntry, FileKind, ListParams, MakeDirParams, Mode, MoveParams, ReadParams, RemoveParams,
+    EditParams, FileDone, FileEntry, FileKind, FileOp, ListParams, MakeDirParams, Mode, MoveParams, ReadParams, RemoveParams,
     StatParams, WriteParams,
 };
 

@@ -13,8 +13,8 @@ use trl_protocol::file::{
 use super::path::{Located, absolute};
 use super::{edit, fault, list, read, write};
 
-/// What was done, and the bytes that were read.
-pub(super) fn perform(dir: &str, op: &FileOp) -> Result<(FileDone, Vec<u8>), Fault> {
+/// What was done, and the bytes that were read. `dir` is what relative paths are relative to.
+pub(crate) fn perform(dir: &str, op: &FileOp) -> Result<(FileDone, Vec<u8>), Fault> {
     let done = match op {
         FileOp::Read(params) => return read::perform(dir, params),
         FileOp::Write(params, content) => write::perform(dir, params, content),

@@ -26,7 +26,7 @@ enum Source {
     Output(u64, Stream),
     Input(u64),
     /// A child that does something with a file has something to say.
-    File(u64),
+    Worker(u64),
     /// Something has ended in the cage.
     Cage,
     /// A process of a session that is ending has ended.
@@ -89,8 +89,8 @@ impl Host {
         for exec in self.commands.active() {
             self.add_exec_sources(exec, &mut add);
         }
-        for (number, socket) in self.files.sockets() {
-            add(Source::File(number), socket, PollFlags::IN);
+        for (number, socket) in self.workers.sockets() {
+            add(Source::Worker(number), socket, PollFlags::IN);
         }
         if let Some(news) = self.cage.news() {
             add(Source::Cage, news, PollFlags::IN);
@@ -157,7 +157,7 @@ impl Host {
             Source::Terminal => self.on_terminal(),
             Source::Output(number, stream) => self.on_output(number, stream),
             Source::Input(number) => self.feed(number),
-            Source::File(number) => self.on_file_worker(number),
+            Source::Worker(number) => self.on_worker(number),
             Source::Cage => self.reap_inside(),
             Source::Doomed => self.continue_wind_down(),
             Source::Straggler => self.on_straggler_gone(),

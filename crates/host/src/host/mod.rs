@@ -9,7 +9,6 @@ mod attached;
 mod background;
 mod effects;
 mod event_loop;
-mod file_requests;
 mod launch;
 mod listener;
 mod outcome;
@@ -27,6 +26,7 @@ mod syntax;
 mod typed_line;
 mod waiting;
 mod wind_down;
+mod work_requests;
 
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -46,7 +46,6 @@ use crate::activity::Activity;
 use crate::cage::Cage;
 use crate::commands::{Commands, Requester};
 use crate::driver::{Driver, Effects, Event, Fresh, Traits};
-use crate::files::FileWorkers;
 use crate::revival::Past;
 use crate::shell::dialect::{self, Dialect};
 use crate::shell::{Shell, text};
@@ -57,6 +56,7 @@ use crate::startup::Startup;
 use crate::subscribers::{Link, Subscribers};
 use crate::terminal::{Console, SharedTerminal};
 use crate::timer::Timer;
+use crate::workers::Workers;
 use listener::listen;
 use replacement::existing_dir;
 
@@ -76,7 +76,7 @@ pub(crate) struct Host {
     activity: Activity,
     startup: Startup,
     shutdown: Shutdown,
-    files: FileWorkers<Requester>,
+    workers: Workers<Requester>,
     kernel: Kernel,
     cage: Cage,
 }
@@ -204,7 +204,7 @@ impl Host {
             activity: Activity::new(past.created_at),
             startup: Startup::default(),
             shutdown: Shutdown::default(),
-            files: FileWorkers::default(),
+            workers: Workers::default(),
             kernel,
             cage,
             spec,

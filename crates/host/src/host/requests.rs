@@ -11,6 +11,7 @@ use super::attached::Attachment;
 use super::run::started;
 use crate::commands::{Exec, Input, Phase, Requester};
 use crate::driver::Event;
+use crate::workers::Work;
 
 /// Ids of writes that are remembered per command.
 const WRITE_IDS: usize = 64;
@@ -69,7 +70,8 @@ impl Host {
                 let info = self.known(exec).map(|exec| exec.info(self.spec.session_id, self.shell_pid()));
                 (req, info.map(|info| Some(FromHost::Execs { req, execs: vec![info] })))
             }
-            ToHost::File { req, file } => (req, self.on_file(from(req), &file)),
+            ToHost::File { req, file } => (req, self.on_file(from(req), *file)),
+            ToHost::Port { req, port } => (req, self.on_work(from(req), &Work::Port(*port))),
             ToHost::Fork { req } => (req, self.on_fork(from(req))),
             ToHost::Rename { req, name } => (req, self.on_rename(req, name)),
             ToHost::Session { req } => {

@@ -63,7 +63,7 @@ pub struct LogUntil {
 #[serde(deny_unknown_fields)]
 pub struct PortUntil {
     pub port: u16,
-    /// Default: this machine.
+    /// Default: the machine that the session runs on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// A path that must be answered with a status below 400.

@@ -1,7 +1,6 @@
 //! `exec.wait`: the end of a command, something in its output, or a port that it opens.
 
 mod log;
-mod own_network;
 mod port;
 
 use std::sync::Arc;
@@ -24,7 +23,7 @@ use crate::session::{Session, unexpected};
 enum Goal {
     Exit,
     Log(log::Search),
-    Port(port::Probe),
+    Port(PortUntil),
 }
 
 /// How a wait ended, if its time was not over.
@@ -50,7 +49,7 @@ pub(crate) async fn perform(
         match goal {
             Goal::Exit => end(&session, exec).await.map(|()| Came::Matched(Matched::Exit(true))),
             Goal::Log(search) => log::wait(&session, exec, search).await,
-            Goal::Port(probe) => port::wait(&session, exec, probe).await,
+            Goal::Port(until) => port::wait(&session, exec, until).await,
         }
     };
     let time_over = async {
@@ -145,7 +144,7 @@ impl Goal {
         if port.host.as_ref().is_some_and(|host| !is_host(host)) {
             return Err(bad("until.port.host", "a name or an address is expected"));
         }
-        Ok(Goal::Port(port::Probe::new(port)))
+        Ok(Goal::Port(port))
     }
 }
 
