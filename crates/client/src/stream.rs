@@ -3,9 +3,12 @@
 //! The stream remembers how far it has heard each output. When its connection ends
 //! before the command's result, it goes on with `exec.attach` from there: no byte
 //! is missed, none comes twice. A command of which the daemon has not said that it
-//! exists is sent again under the same `run_id`, so that it runs once.
+//! exists is sent again under the same `run_id`, so that it runs once. A soft timeout, which `exec.attach`
+//! does not know, is kept here once the connection was cut.
 
-use trl_protocol::exec::{AttachParams, Encoding, RunParams, StreamReply};
+use std::time::{Duration, Instant};
+
+use trl_protocol::exec::{AttachParams, Encoding, Outcome, RunParams, StreamReply};
 use trl_protocol::{Code, ExecId, Method, methods};
 
 use crate::client::Client;
@@ -32,6 +35,9 @@ pub struct ExecStream<'c> {
     /// That it runs was told.
     started: bool,
     heard: [u64; 2],
+    begun: Instant,
+    /// When to answer although the command still runs.
+    soft: Option<Instant>,
     patience: Patience,
 }
 
@@ -85,7 +91,11 @@ impl<'c> ExecStream<'c> {
     pub(crate) async fn run(client: &'c Client, params: &RunParams) -> Result<ExecStream<'c>> {
         let run_id = params.run_id.clone().or_else(|| Some(client.next_id()));
         let params = RunParams { encoding: Encoding::Base64, run_id, ..params.clone() };
-        Self::begin(client, SentRequest::new::<methods::ExecStream>(client, &params)?, None, [0, 0]).await
+        let asked = SentRequest::new::<methods::ExecStream>(client, &params)?;
+        let stream = Self::begin(client, asked, None, [0, 0]).await?;
+        // One that is no time is refused by the daemon.
+        let soft = params.soft_timeout_s.and_then(|soft| Duration::try_from_secs_f64(soft).ok());
+        Ok(ExecStream { soft: soft.and_then(|soft| stream.begun.checked_add(soft)), ..stream })
     }
 
     pub(crate) async fn attach(client: &'c Client, params: &AttachParams) -> Result<ExecStream<'c>> {
@@ -101,10 +111,10 @@ impl<'c> ExecStream<'c> {
         exec_id: Option<ExecId>,
         heard: [u64; 2],
     ) -> Result<ExecStream<'c>> {
-        let mut patience = Patience::new();
-        let connection = asked.send(client, &mut patience).await?;
+        let (mut patience, begun) = (Patience::new(), Instant::now());
+        let connection = Some(asked.send(client, &mut patience).await?);
         let started = exec_id.is_some();
-        Ok(ExecStream { client, connection: Some(connection), asked, exec_id, started, heard, patience })
+        Ok(ExecStream { client, connection, asked, exec_id, started, heard, begun, soft: None, patience })
     }
 
     /// The command's id, once the daemon has told it.
@@ -117,7 +127,14 @@ impl<'c> ExecStream<'c> {
     /// Not cancel-safe: a call that is dropped half-way may lose a line.
     pub async fn next(&mut self) -> Result<Step> {
         loop {
-            match self.read().await? {
+            let read = match self.own_deadline() {
+                None => self.read().await?,
+                Some((at, exec_id)) => tokio::select! {
+                    read = self.read() => read?,
+                    () = tokio::time::sleep_until(at.into()) => return Ok(self.so_far(exec_id)),
+                },
+            };
+            let ended = match read {
                 Read::Step(step) => {
                     self.patience.renew();
                     if let Step::Done(_) = step
@@ -127,17 +144,52 @@ impl<'c> ExecStream<'c> {
                     }
                     return Ok(step);
                 }
-                Read::Skip => {}
-                Read::Cut(ended) => self.resume(ended).await?,
+                Read::Skip => continue,
+                Read::Cut(ended) => ended,
                 Read::Leaving => {
                     // Its socket still accepts; the end of this connection is the sign that it is gone.
                     if let Some(connection) = &mut self.connection {
                         while connection.next_line().await.is_ok() {}
                     }
-                    self.resume(Ended::Closed).await?;
+                    Ended::Closed
                 }
+            };
+            self.connection = None;
+            match self.own_deadline() {
+                None => self.resume(ended).await?,
+                Some((at, exec_id)) => tokio::select! {
+                    resumed = self.resume(ended) => resumed?,
+                    () = tokio::time::sleep_until(at.into()) => return Ok(self.so_far(exec_id)),
+                },
             }
         }
+    }
+
+    /// The soft timeout of a command whose request is not the one that the connection carries: nobody else keeps it.
+    fn own_deadline(&self) -> Option<(Instant, ExecId)> {
+        let is_carried = self.connection.is_some() && self.asked.method == methods::ExecStream::NAME;
+        self.soft.zip(self.exec_id).filter(|_| !is_carried)
+    }
+
+    /// What is known of a command that still runs. Where its shell is, the daemon would have told.
+    fn so_far(&mut self, exec_id: ExecId) -> Step {
+        self.connection = None;
+        let elapsed = self.begun.elapsed();
+        Step::Done(StreamReply {
+            exec_id,
+            outcome: Outcome {
+                duration_ms: (elapsed.as_millis() as u64).max(1),
+                duration_us: elapsed.as_micros() as u64,
+                stdout_bytes: self.heard[0],
+                stderr_bytes: self.heard[1],
+                ..Outcome::default()
+            },
+            stdout_truncated: false,
+            stderr_truncated: false,
+            still_running: true,
+            stdout_lossy: false,
+            stderr_lossy: false,
+        })
     }
 
     async fn read(&mut self) -> Result<Read> {

@@ -69,6 +69,42 @@ fn listener() -> (tempfile::TempDir, std::path::PathBuf, UnixListener) {
     (dir, socket, listener)
 }
 
+/// Once with a daemon that takes the new connection and says nothing more, once without any.
+#[tokio::test]
+async fn a_soft_timeout_holds_across_a_cut_connection() {
+    for comes_back in [true, false] {
+        let (_dir, socket, listener) = listener();
+        let (client, mut first) = client(&socket, &listener).await;
+        let params: RunParams =
+            serde_json::from_value(json!({"session_id": "x", "command": "y", "soft_timeout_s": 0.2})).unwrap();
+        let daemon = async {
+            let request = first.request().await;
+            let id = &request["id"];
+            assert_eq!(request["params"]["soft_timeout_s"], 0.2);
+            first.say(json!({"id": id, "event": "started", "data": {"exec_id": "e-00000001-7"}})).await;
+            first.say(output(id, "YWJj", 0)).await;
+            drop(first);
+            if comes_back {
+                let mut second = Side::accept(&listener).await;
+                assert_eq!(second.request().await["method"], m::ExecAttach::NAME);
+                // The client leaves.
+                assert!(second.lines.next_line().await.unwrap().is_none());
+            }
+        };
+        let hear = async {
+            let mut stream = client.stream(&params).await.unwrap();
+            loop {
+                if let Step::Done(reply) = stream.next().await.unwrap() {
+                    break reply;
+                }
+            }
+        };
+        let ((), reply) = tokio::join!(daemon, hear);
+        assert_eq!((reply.still_running, reply.outcome.exit_code), (true, None));
+        assert_eq!((reply.exec_id.to_string().as_str(), reply.outcome.stdout_bytes), ("e-00000001-7", 3));
+    }
+}
+
 #[tokio::test]
 async fn a_cut_stream_goes_on_without_gap_or_repeat() {
     let (_dir, socket, listener) = listener();

@@ -286,7 +286,11 @@ impl Forwarded<'_> {
         let params = exec::RunParams { check: false, ..params };
         let daemon = &self.session.daemon;
         let stream = daemon.client().stream(&params).await.map_err(|error| daemon.fault(error))?;
-        let reply = self.relay(stream, Relay::new(self.session.id, to, encoding)).await?;
+        let mut reply = self.relay(stream, Relay::new(self.session.id, to, encoding)).await?;
+        if reply.still_running && reply.outcome.working_dir.is_empty() {
+            // The soft timeout passed while the other daemon was out of reach.
+            reply.outcome.working_dir = self.session.info().working_dir;
+        }
         match failure(&reply.outcome).filter(|_| check && !reply.still_running) {
             Some(fault) => Err(fault.with_details(details(&reply))),
             None => Ok(reply),
