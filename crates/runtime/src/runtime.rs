@@ -383,6 +383,9 @@ impl Inner {
     async fn session_over(self: &Arc<Self>, session: &Session, end: End) {
         let id = session.id;
         let (mut info, mut end) = (session.last_info(), end);
+        if let (End::Ended { reason }, Some(why)) = (&mut end, self.grants.why_over(id)) {
+            *reason = why;
+        }
         match &end {
             End::Ended { reason } => {
                 tracing::info!(session = %id, reason, "a session ended");

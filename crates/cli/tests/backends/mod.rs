@@ -16,6 +16,7 @@ mod choice;
 mod conformance;
 mod container;
 mod daemon;
+mod granted;
 mod local;
 mod pipe;
 mod remote;

@@ -18,7 +18,7 @@ fn far_daemon(change: impl FnOnce(Builder) -> Builder) -> (Daemon, SocketAddr) {
 
 const TOKEN: &str = "a-token-for-the-other-daemon-0123";
 
-fn write_private(path: &Path, text: &str) {
+pub(super) fn write_private(path: &Path, text: &str) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, text).unwrap();
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -38,7 +38,7 @@ fn near_daemon(url: &str, more: &str) -> Daemon {
 }
 
 /// Where a daemon keeps what it knows: a directory of its own for each socket.
-fn state_dir(daemon: &Daemon) -> std::path::PathBuf {
+pub(super) fn state_dir(daemon: &Daemon) -> std::path::PathBuf {
     let mut entries = std::fs::read_dir(daemon.home().join("state")).unwrap().flatten();
     let is_own = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("at-");
     entries.find(is_own).unwrap().path()
@@ -140,6 +140,13 @@ fn every_request_is_done_by_the_other_daemon() {
         seen.push(told(&changes.event(subscribed).data));
     }
     assert!(seen.contains(&(json!("created"), json!("s"), Value::Null)), "{seen:?}");
+
+    let forked = here.ok(m::SessionFork::NAME, json!({"session_id": "s", "name": "fork"}));
+    assert_eq!((&forked["name"], &forked["runtime"]), (&json!("fork"), &json!("far")), "{forked}");
+    prints(&mut here, "fork", "pwd; echo \"$x\"; greet fork; x=other", "/\na  b\nhello fork\n");
+    prints(&mut here, "s", "echo \"$x\"", "a  b\n");
+    here.fails(m::SessionFork::NAME, json!({"session_id": "s", "name": "mine"}), "NAME_TAKEN");
+    here.ok(m::SessionDestroy::NAME, json!({"session_id": "fork"}));
 
     here.ok(m::SessionRename::NAME, json!({"session_id": "s", "name": "renamed"}));
     here.fails(m::SessionInfo::NAME, json!({"session_id": "s"}), "SESSION_NOT_FOUND");

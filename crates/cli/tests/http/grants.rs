@@ -10,16 +10,16 @@ use trl_protocol::METHODS;
 use trl_testkit::{Builder, Daemon, GUARD, Http, WebSocket, every, process, trl, wait_until};
 
 /// A daemon that serves HTTP and has the agents alice and bob.
-struct Granter {
-    daemon: Daemon,
+pub(crate) struct Granter {
+    pub(crate) daemon: Daemon,
 }
 
 impl Granter {
-    fn start() -> Granter {
+    pub(crate) fn start() -> Granter {
         Granter::of(Daemon::builder(trl!()).http())
     }
 
-    fn of(builder: Builder) -> Granter {
+    pub(crate) fn of(builder: Builder) -> Granter {
         let daemon = builder.start();
         for name in ["alice", "bob"] {
             daemon.connect().ok(m::AgentCreate::NAME, json!({ "name": name }));
@@ -28,7 +28,7 @@ impl Granter {
     }
 
     /// Grants alice access in bob's name. Returns the grant's id and a client with its token.
-    fn grant(&self, mut params: Value) -> (String, Http) {
+    pub(crate) fn grant(&self, mut params: Value) -> (String, Http) {
         let base = json!({"agent": "alice", "from": "bob"});
         params.as_object_mut().unwrap().extend(base.as_object().unwrap().clone());
         let granted = self.daemon.connect().ok(m::RuntimeGrant::NAME, params);
@@ -38,7 +38,7 @@ impl Granter {
     }
 
     /// What the daemon of the grantee, which is the same one, has written down.
-    fn arrived(&self, id: &str) -> Value {
+    pub(crate) fn arrived(&self, id: &str) -> Value {
         let mut found = None;
         wait_until("the grant arrives by mail", GUARD, || {
             found =
@@ -48,12 +48,19 @@ impl Granter {
         found.unwrap()
     }
 
-    fn revoke(&self, id: &str) -> Value {
+    /// The address of bob, who grants.
+    pub(crate) fn granter_address(&self) -> String {
+        let agents = self.daemon.connect().ok(m::AgentList::NAME, json!({}))["agents"].clone();
+        let bob = agents.as_array().unwrap().iter().find(|agent| agent["agent"] == "bob").unwrap();
+        bob["address"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn revoke(&self, id: &str) -> Value {
         self.daemon.connect().ok(m::RuntimeRevoke::NAME, json!({ "grant_id": id }))
     }
 }
 
-fn granted_files(daemon: &Daemon) -> Vec<(PathBuf, Value)> {
+pub(crate) fn granted_files(daemon: &Daemon) -> Vec<(PathBuf, Value)> {
     let scopes = std::fs::read_dir(daemon.home().join("state")).into_iter().flatten().flatten();
     let dirs = scopes.map(|scope| scope.path().join("runtimes"));
     let files =

@@ -2,7 +2,7 @@
 
 mod access;
 mod docs;
-mod grants;
+pub(crate) mod grants;
 mod metrics;
 mod scopes;
 mod streams;

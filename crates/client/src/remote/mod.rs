@@ -40,6 +40,9 @@ pub enum DialError {
     /// It will not work until somebody changes something.
     #[error("{0}")]
     Refused(String),
+    /// The token opens nothing there, or not any more.
+    #[error("{0}")]
+    Denied(String),
 }
 
 /// What it takes to connect to a daemon.
@@ -117,7 +120,7 @@ fn refusal(address: &Address, error: tungstenite::Error) -> DialError {
         .unwrap_or_else(|| status.to_string());
     match status {
         StatusCode::UNAUTHORIZED => {
-            DialError::Refused(format!("the daemon at {address} refuses the token: {said}"))
+            DialError::Denied(format!("the daemon at {address} refuses the token: {said}"))
         }
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
             DialError::Unreachable(format!("the daemon at {address} cannot take a connection now: {said}"))

@@ -243,6 +243,20 @@ impl Grants {
             .any(|grant| grant.sessions.contains(&session) && grant.state(now) != GrantState::Active)
     }
 
+    /// Why a session ended that was created under a grant which is over.
+    pub(crate) fn why_over(&self, session: SessionId) -> Option<String> {
+        let now = now_ms();
+        let all = self.lock();
+        let grant = all.values().find(|grant| grant.sessions.contains(&session))?;
+        let Grant { id, agent, granted_by, .. } = grant;
+        let what = format!("the grant {id} of {} ({}) to {}", granted_by.name, granted_by.address, agent.name);
+        match grant.state(now) {
+            GrantState::Active => None,
+            GrantState::Expired => Some(format!("{what} expired at {}", moment(grant.expires_at))),
+            GrantState::Revoked => Some(format!("{what} was revoked at {}", moment(grant.revoked_at))),
+        }
+    }
+
     /// Every grant that is over, with the sessions that were under it.
     pub(crate) fn over(&self) -> Vec<Grant> {
         let now = now_ms();

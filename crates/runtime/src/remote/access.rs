@@ -16,8 +16,8 @@ pub(crate) enum Access {
         /// Certificate authorities in PEM.
         ca: Option<PathBuf>,
     },
-    /// Another agent has granted it: a [`Grant`] in a file.
-    Granted(PathBuf),
+    /// Another agent has granted it: a [`Grant`] in a file, for as long as it holds.
+    Granted { file: PathBuf, by: String },
 }
 
 /// Access to a daemon as its agent has granted it.
@@ -67,7 +67,7 @@ impl Access {
                 let ca = ca.as_deref().map(read_ca).transpose()?;
                 Ok(RemoteAccess { address: address.clone(), token, ca })
             }
-            Access::Granted(file) => of_grant(file),
+            Access::Granted { file, by } => of_grant(file, by),
         }
     }
 
@@ -75,21 +75,24 @@ impl Access {
     pub(crate) fn granted_by(&self) -> Option<String> {
         match self {
             Access::Files { .. } => None,
-            Access::Granted(file) => Grant::read(file).ok().map(|grant| grant.granted_by),
+            Access::Granted { file, by } => {
+                Some(Grant::read(file).map_or_else(|_| by.clone(), |grant| grant.granted_by))
+            }
         }
     }
 }
 
-fn of_grant(file: &Path) -> Result<RemoteAccess, DialError> {
+fn of_grant(file: &Path, by: &str) -> Result<RemoteAccess, DialError> {
     let grant = Grant::read(file).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
-            DialError::Refused("it is no longer granted; ask for another grant".to_owned())
+            let what = "has revoked the grant, or it has expired";
+            DialError::Denied(format!("{by} {what}; it is no longer granted, ask {by} for another"))
         }
         _ => DialError::Refused(format!("{}: {error}", file.display())),
     })?;
     if grant.is_over() {
         let (by, end) = (&grant.granted_by, grant.expires_at.as_deref().unwrap_or_default());
-        return Err(DialError::Refused(format!("the grant of {by} ended at {end}; ask {by} for another")));
+        return Err(DialError::Denied(format!("the grant of {by} ended at {end}; ask {by} for another")));
     }
     let address = grant.url.parse::<Address>().map_err(|error| DialError::Refused(error.to_string()))?;
     Ok(RemoteAccess { address, token: grant.token, ca: grant.ca })
@@ -151,7 +154,7 @@ mod tests {
             let text = format!(
                 r#"{{"url":"https://b:7","token":"secret","ca":null,"granted_by":"bob@x","grant_id":"g1","expires_at":{expires_at}}}"#
             );
-            Access::Granted(file(dir.path(), "b.json", 0o600, &text))
+            Access::Granted { file: file(dir.path(), "b.json", 0o600, &text), by: "bob@x".to_owned() }
         };
         assert_eq!(grant("null").read().unwrap().token, "secret");
         assert_eq!(grant("\"2999-01-01T00:00:00Z\"").read().unwrap().address.authority(), "b:7");
@@ -159,7 +162,8 @@ mod tests {
         assert!(over.contains("bob@x") && over.contains("2001"), "{over}");
         let debug = format!("{:?} {:?}", Grant::read(&dir.path().join("b.json")), grant("null").read());
         assert!(!debug.contains("secret"), "{debug}");
-        let gone = Access::Granted(dir.path().join("gone.json")).read().unwrap_err().to_string();
-        assert!(gone.contains("no longer granted"), "{gone}");
+        let gone = Access::Granted { file: dir.path().join("gone.json"), by: "bob@x".to_owned() };
+        let gone = gone.read().unwrap_err().to_string();
+        assert!(gone.contains("no longer granted") && gone.contains("bob@x"), "{gone}");
     }
 }

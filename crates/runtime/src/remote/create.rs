@@ -1,13 +1,16 @@
-//! `session.create` on another daemon.
+//! `session.create` and `session.fork` on another daemon.
 //!
 //! The session gets a name over there that nobody else has. If the connection is lost before the answer,
-//! that name tells whether the session was made, so it is neither made twice nor left behind.
+//! that name tells whether the session was made, so it is neither made twice nor left behind. By the same name a daemon
+//! recognises that the other one is itself, as it is where agents of one daemon grant each other access.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use trl_client::Error;
-use trl_protocol::session::{CreateParams, Created, DestroyParams, SessionParams};
+use trl_protocol::session::{
+    CreateParams, Created, DestroyParams, ForkParams, RenameParams, SessionParams,
+};
 use trl_protocol::system::NoParams;
 use trl_protocol::{Code, Fault, SessionId, methods};
 
@@ -17,7 +20,8 @@ use crate::caller::Caller;
 use crate::config::NamedRuntime;
 use crate::link::End;
 use crate::ops::session::create::check_name;
-use crate::registry::Reservation;
+use crate::ops::session::{destroy, rename};
+use crate::registry::{Found, Reservation};
 use crate::runtime::Inner;
 
 /// Longest name of a session.
@@ -27,6 +31,14 @@ const TRIES: usize = 3;
 /// How long the end of a session may hold up the end of the daemon here.
 const END_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How a session is made over there.
+#[derive(Debug)]
+enum Making {
+    Anew(Box<CreateParams>),
+    /// With the state of this one, which is over there too.
+    Fork(SessionId),
+}
+
 pub(crate) async fn create(
     runtime: &Arc<Inner>,
     daemon: Arc<RemoteDaemon>,
@@ -35,59 +47,74 @@ pub(crate) async fn create(
     params: CreateParams,
     caller: &Caller,
 ) -> Result<Created, Fault> {
-    if let Some(name) = &params.name {
-        check_name(name)?;
-    }
-    let provisional = SessionId(random()?);
-    let reservation = runtime.registry.reserve(params.name.as_deref(), provisional)?;
     let isolation = params.isolation.or_else(|| named.and_then(|named| named.isolation));
-    let params = CreateParams { isolation, runtime: None, ..params };
-    // In a task of its own: a client that goes away must not leave half a session.
-    let inner = Arc::clone(runtime);
-    let making = tokio::spawn(async move {
-        let made = make(&inner, &daemon, params, reservation).await;
-        inner.settle();
-        made
-    });
-    let made = making.await.unwrap_or_else(|error| Err(Fault::internal(format!("session.create: {error}"))));
-    let (session, created) = made?;
-    if caller.is_gone() {
-        tracing::info!(session = %session.id, "the client disconnected before it got the session: it is ended");
-        end(runtime, &session, true).await?;
-    }
-    Ok(Created { name: session.info().name, runtime_reason: reason, ..created })
+    let (name, params) = (params.name.clone(), CreateParams { isolation, runtime: None, ..params });
+    let created = make(runtime, daemon, Making::Anew(Box::new(params)), name, caller).await?;
+    Ok(Created { runtime_reason: reason, ..created })
+}
+
+pub(super) async fn fork(
+    runtime: &Arc<Inner>,
+    origin: &RemoteSession,
+    name: Option<String>,
+    caller: &Caller,
+) -> Result<Created, Fault> {
+    make(runtime, Arc::clone(&origin.daemon), Making::Fork(origin.id), name, caller).await
 }
 
 async fn make(
     runtime: &Arc<Inner>,
+    daemon: Arc<RemoteDaemon>,
+    making: Making,
+    name: Option<String>,
+    caller: &Caller,
+) -> Result<Created, Fault> {
+    if let Some(name) = &name {
+        check_name(name)?;
+    }
+    let provisional = SessionId(random()?);
+    let reservation = runtime.registry.reserve(name.as_deref(), provisional)?;
+    // In a task of its own: a client that goes away must not leave half a session.
+    let inner = Arc::clone(runtime);
+    let task = tokio::spawn(async move {
+        let made = enter(&inner, &daemon, making, name, reservation).await;
+        inner.settle();
+        made
+    });
+    let made = task.await.unwrap_or_else(|error| Err(Fault::internal(format!("session.create: {error}"))));
+    let created = made?;
+    if caller.is_gone() {
+        let id = created.session_id;
+        tracing::info!(session = %id, "the client disconnected before it got the session: it is ended");
+        destroy::perform(runtime, &DestroyParams { session_id: id.to_string(), force: true }).await?;
+    }
+    Ok(created)
+}
+
+/// Makes the session and enters it here, under its name here.
+async fn enter(
+    runtime: &Arc<Inner>,
     daemon: &Arc<RemoteDaemon>,
-    params: CreateParams,
+    making: Making,
+    name: Option<String>,
     reservation: Reservation,
-) -> Result<(Arc<RemoteSession>, Created), Fault> {
+) -> Result<Created, Fault> {
     runtime.remotes.remember(daemon);
-    let name = params.name.clone();
-    let params = CreateParams { name: Some(name_there(name.as_deref())?), ..params };
-    let created = ask(daemon, &params).await?;
-    let about = SessionParams { session_id: created.session_id.to_string() };
-    let entered = async {
-        let info = daemon.call::<methods::SessionInfo>(&about).await?;
-        let session = RemoteSession::new(described(daemon, info, name), Arc::clone(daemon));
-        let session = Arc::new(session);
-        daemon.remember(&session.info());
-        reservation.fill_remote(Arc::clone(&session))?;
-        Ok(session)
+    let name_there = name_there(name.as_deref())?;
+    let created = ask(daemon, making, &name_there).await?;
+    let id = created.session_id;
+    let entered = match is_here(runtime, id, &name_there) {
+        true => own(runtime, id, name, reservation).await,
+        false => enter_remote(runtime, daemon, id, name, reservation).await,
     };
-    match entered.await {
-        Ok(session) => {
-            tracing::info!(session = %session.id, runtime = daemon.name(), "a session was created");
-            runtime.remote_begun(&session);
-            watch::begin(runtime, daemon);
-            let created = Created { runtime: Some(daemon.name().to_owned()), ..created };
-            Ok((session, created))
+    match entered {
+        Ok(name) => {
+            tracing::info!(session = %id, runtime = daemon.name(), "a session was created");
+            Ok(Created { name, runtime: Some(daemon.name().to_owned()), ..created })
         }
         Err(fault) => {
-            daemon.forget(created.session_id);
-            let params = DestroyParams { session_id: about.session_id, force: true };
+            daemon.forget(id);
+            let params = DestroyParams { session_id: id.to_string(), force: true };
             if let Err(left) = daemon.call::<methods::SessionDestroy>(&params).await {
                 tracing::warn!(message = %left.message, "a session that was made in vain could not be ended");
             }
@@ -96,12 +123,62 @@ async fn make(
     }
 }
 
-async fn ask(daemon: &RemoteDaemon, params: &CreateParams) -> Result<Created, Fault> {
+async fn enter_remote(
+    runtime: &Arc<Inner>,
+    daemon: &Arc<RemoteDaemon>,
+    id: SessionId,
+    name: Option<String>,
+    reservation: Reservation,
+) -> Result<Option<String>, Fault> {
+    let about = SessionParams { session_id: id.to_string() };
+    let info = daemon.call::<methods::SessionInfo>(&about).await?;
+    let session = Arc::new(RemoteSession::new(described(daemon, info, name.clone()), Arc::clone(daemon)));
+    daemon.remember(&session.info());
+    reservation.fill_remote(Arc::clone(&session))?;
+    runtime.remote_begun(&session);
+    watch::begin(runtime, daemon);
+    Ok(name)
+}
+
+/// Whether the daemon over there is this one.
+fn is_here(runtime: &Inner, id: SessionId, name_there: &str) -> bool {
+    match runtime.registry.find(name_there) {
+        Ok(Found::Living(session)) => session.id == id,
+        _ => false,
+    }
+}
+
+/// The session is one of this daemon's own, which needs no forwarding; only its name is still the other one.
+async fn own(
+    runtime: &Arc<Inner>,
+    id: SessionId,
+    name: Option<String>,
+    reservation: Reservation,
+) -> Result<Option<String>, Fault> {
+    // Its place is not needed, and its name is free again.
+    drop(reservation);
+    let Some(name) = name else { return Ok(None) };
+    let params = RenameParams { session_id: id.to_string(), name };
+    rename::perform(runtime, params).await.map(|renamed| Some(renamed.name))
+}
+
+async fn ask(daemon: &RemoteDaemon, making: Making, name: &str) -> Result<Created, Fault> {
+    let client = daemon.client();
     for _ in 0..TRIES {
-        match daemon.client().call::<methods::SessionCreate>(params).await {
+        let answered = match &making {
+            Making::Anew(params) => {
+                let params = CreateParams { name: Some(name.to_owned()), ..(**params).clone() };
+                client.call::<methods::SessionCreate>(&params).await
+            }
+            Making::Fork(origin) => {
+                let params = ForkParams { session_id: origin.to_string(), name: Some(name.to_owned()) };
+                client.call::<methods::SessionFork>(&params).await
+            }
+        };
+        match answered {
             Err(Error::Lost { .. }) => {
                 let sessions = daemon.call::<methods::SessionList>(&NoParams {}).await?.sessions;
-                if let Some(info) = sessions.into_iter().find(|info| info.name == params.name) {
+                if let Some(info) = sessions.into_iter().find(|info| info.name.as_deref() == Some(name)) {
                     return Ok(Created {
                         session_id: info.session_id,
                         name: info.name,

@@ -138,7 +138,7 @@ impl RemoteDaemon {
                 "{} cannot be reached: {reason}; check that a daemon serves HTTP there (`trl serve --http`) and that the network leads to it",
                 self.described()
             )),
-            Error::Remote(DialError::Refused(reason)) => {
+            Error::Remote(DialError::Refused(reason) | DialError::Denied(reason)) => {
                 unavailable(format!("{} cannot be used: {reason}", self.described()))
             }
             Error::Lost { method } => unavailable(format!(
@@ -147,6 +147,20 @@ impl RemoteDaemon {
             )),
             other => Fault::internal(format!("{}: {other}", self.described())),
         }
+    }
+
+    /// Why it lets us in no more, if it was granted and the grant is over. A token in a file can be replaced.
+    pub(super) fn end_of_grant(&self, error: &Error) -> Option<String> {
+        self.access.granted_by()?;
+        match error {
+            Error::Fault(fault) if fault.code == Code::AuthFailed => Some(fault.message.to_string()),
+            Error::Remote(DialError::Denied(reason)) => Some(reason.clone()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn granted_by(&self) -> Option<String> {
+        self.access.granted_by()
     }
 
     /// With whoever has granted it, who is the one to ask.

@@ -155,11 +155,10 @@ impl Forwarded<'_> {
             Request::SessionInfo(_) => self.info().await.map(m::SessionInfo::wrap),
             Request::SessionDestroy(params) => self.destroy(params.force).await.map(m::SessionDestroy::wrap),
             Request::SessionRename(params) => self.rename(params.name).map(m::SessionRename::wrap),
-            // The new session would be one that this daemon does not list.
-            Request::SessionFork(_) => Err(Fault::new(
-                Code::RuntimeUnavailable,
-                "a session on another daemon cannot be forked from here; use session.fork on that daemon",
-            )),
+            Request::SessionFork(params) => {
+                let forked = create::fork(self.runtime, self.session, params.name, self.caller).await;
+                forked.map(m::SessionFork::wrap)
+            }
             Request::SessionBind(params) => self.bind(params.bound).map(m::SessionBind::wrap),
             Request::ExecBind(params) => self.bind_exec(&params).map(m::ExecBind::wrap),
             Request::SessionAttach(params) => {

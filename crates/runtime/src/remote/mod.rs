@@ -64,7 +64,11 @@ impl Remotes {
         let access = match config.runtimes.iter().find(|named| named.name == asked) {
             Some(named) => of_named(config, named)?,
             None if asked.starts_with(PREFIX) => of_written(config, asked),
-            None => Ok(Access::Granted(self.grant_file(asked)?)),
+            None => {
+                let file = self.grant_file(asked)?;
+                let by = Grant::read(&file).map(|grant| grant.granted_by).unwrap_or_default();
+                Ok(Access::Granted { file, by })
+            }
         };
         Some(access.map(|access| self.get(asked, access)))
     }
@@ -100,20 +104,31 @@ impl Remotes {
     }
 
     fn grant_file(&self, name: &str) -> Option<PathBuf> {
+        self.grant_path(name).filter(|file| file.is_file())
+    }
+
+    fn grant_path(&self, name: &str) -> Option<PathBuf> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
         let fine = !name.is_empty() && !name.starts_with('.') && name.chars().all(is_plain);
-        Some(self.grants.join(format!("{name}.json"))).filter(|file| fine && file.is_file())
+        fine.then(|| self.grants.join(format!("{name}.json")))
+    }
+
+    /// A daemon whose grant is over; nothing of it is left but that it was granted.
+    fn formerly_granted(&self, name: &str, by: &str) -> Option<Arc<RemoteDaemon>> {
+        let file = self.grant_path(name)?;
+        Some(self.get(name, Access::Granted { file, by: by.to_owned() }))
     }
 
     fn dir_of(&self, name: &str) -> PathBuf {
         self.dir.join(crate::backends::key(name, &self.dir))
     }
 
-    /// A session is about to be made there: the next daemon has to know.
+    /// A session is about to be made there: the next daemon has to know, and who has granted it.
     fn remember(&self, daemon: &RemoteDaemon) {
         let dir = self.dir_of(daemon.name());
-        let written =
-            create_dir(&dir).and_then(|()| std::fs::write(dir.join(NAME), format!("{}\n", daemon.name())));
+        let by = daemon.granted_by().unwrap_or_default();
+        let written = create_dir(&dir)
+            .and_then(|()| std::fs::write(dir.join(NAME), format!("{}\n{by}\n", daemon.name())));
         if let Err(error) = written {
             // The session works; only a daemon after this one would not find it.
             tracing::warn!(runtime = daemon.name(), %error, "a runtime could not be remembered");
@@ -175,10 +190,17 @@ fn token_file(config: &Config, address: &Address) -> PathBuf {
 /// Enters the sessions that an earlier daemon has made on others, as far as they are known here.
 pub(crate) fn recall(runtime: &Arc<Inner>) {
     let entries = std::fs::read_dir(&runtime.remotes.dir).into_iter().flatten().flatten();
-    let names: Vec<String> =
+    let records: Vec<String> =
         entries.filter_map(|entry| std::fs::read_to_string(entry.path().join(NAME)).ok()).collect();
-    for name in names.iter().map(|name| name.trim_end()) {
-        match runtime.remotes.find(&runtime.config, name) {
+    for record in records {
+        let mut lines = record.lines();
+        let (name, granted_by) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+        let found = runtime.remotes.find(&runtime.config, name).or_else(|| match granted_by {
+            "" => None,
+            // Its sessions end here as soon as it is looked at, with whoever has ended the grant.
+            by => runtime.remotes.formerly_granted(name, by).map(Ok),
+        });
+        match found {
             Some(Ok(daemon)) => {
                 for info in daemon.remembered() {
                     runtime.registry.recall_remote(Arc::new(RemoteSession::new(info, Arc::clone(&daemon))));

@@ -53,6 +53,7 @@ async fn follow(runtime: &Arc<Inner>, daemon: &Arc<RemoteDaemon>) -> bool {
     let params = SubscribeParams { topics: Some(vec![Topic::Session, Topic::Exec]), from: None };
     let mut changes = match daemon.client().changes(&params).await {
         Ok(changes) => changes,
+        Err(error) if end_with_grant(runtime, daemon, &error) => return false,
         // It is there, and tells its changes to others only: its list has to do.
         Err(Error::Fault(_)) => {
             reconcile(runtime, daemon).await;
@@ -70,10 +71,21 @@ async fn follow(runtime: &Arc<Inner>, daemon: &Arc<RemoteDaemon>) -> bool {
             Ok(change) => note(runtime, daemon, change),
             Err(error) => {
                 tracing::info!(runtime = daemon.name(), %error, "the connection to a daemon was lost");
+                end_with_grant(runtime, daemon, &error);
                 return true;
             }
         }
     }
+}
+
+/// The sessions under a grant end with it, over there and here. Whether that is what was heard.
+fn end_with_grant(runtime: &Arc<Inner>, daemon: &RemoteDaemon, error: &Error) -> bool {
+    let Some(reason) = daemon.end_of_grant(error) else { return false };
+    daemon.lost_contact(&reason);
+    for session in list::of_daemon(runtime, daemon) {
+        runtime.remote_over(&session, &reason);
+    }
+    true
 }
 
 async fn reconcile(runtime: &Arc<Inner>, daemon: &RemoteDaemon) {
