@@ -35,8 +35,9 @@ use crate::output::Output;
 
 fn main() -> ExitCode {
     // A host starts with each session: it does not wait for the whole command line to be built.
-    if std::env::args_os().nth(1).is_some_and(|verb| verb == "host") && std::env::args_os().len() == 2 {
-        return trl_host::run();
+    // With arguments it is the host program of a container or another machine.
+    if std::env::args_os().nth(1).is_some_and(|verb| verb == "host") {
+        return trl_host::far::main(std::env::args_os().skip(2));
     }
     let args = args::implied(std::env::args_os().collect());
     let cli = match Cli::try_parse_from(&args) {

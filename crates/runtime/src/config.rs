@@ -29,7 +29,8 @@ pub struct Config {
     /// The program and arguments of a session host.
     pub host_program: PathBuf,
     pub host_args: Vec<OsString>,
-    /// The statically linked host program, which is brought to containers and other machines.
+    /// The statically linked host program, which is brought to containers and other machines. Without one, the program
+    /// of this daemon is, which has a host in it and needs the libraries that it needs here.
     pub static_host: Option<PathBuf>,
     /// `docker`, `podman`, `nerdctl` or the path of one; default: the first that is installed.
     pub container_engine: Option<String>,

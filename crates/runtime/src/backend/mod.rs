@@ -12,6 +12,7 @@
 mod connection;
 mod container;
 mod host_dirs;
+mod host_program;
 pub(crate) mod known;
 pub mod local;
 mod lost_session;

@@ -37,7 +37,12 @@ impl Ran {
 }
 
 /// Runs a program with something on its stdin. It is killed if it takes too long.
-pub(super) async fn run(mut command: Command, stdin: &[u8]) -> io::Result<Ran> {
+pub(super) async fn run(command: Command, stdin: &[u8]) -> io::Result<Ran> {
+    run_within(TIMEOUT, command, stdin).await
+}
+
+/// The same for one that may take its own time.
+pub(super) async fn run_within(patience: Duration, mut command: Command, stdin: &[u8]) -> io::Result<Ran> {
     let mut child = command
         .stdin(if stdin.is_empty() { Stdio::null() } else { Stdio::piped() })
         .stdout(Stdio::piped())
@@ -53,8 +58,8 @@ pub(super) async fn run(mut command: Command, stdin: &[u8]) -> io::Result<Ran> {
         }
     };
     let ended = async { tokio::join!(child.wait_with_output(), feed).0 };
-    let output = tokio::time::timeout(TIMEOUT, ended).await.map_err(|_| {
-        io::Error::new(io::ErrorKind::TimedOut, format!("took longer than {} s", TIMEOUT.as_secs()))
+    let output = tokio::time::timeout(patience, ended).await.map_err(|_| {
+        io::Error::new(io::ErrorKind::TimedOut, format!("took longer than {} s", patience.as_secs()))
     })??;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Ok(Ran { status: output.status, stdout: text(output.stdout), stderr: text(output.stderr) })

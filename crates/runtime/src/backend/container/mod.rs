@@ -8,18 +8,19 @@
 mod engine;
 mod options;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::UnixStream;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use trl_protocol::session::SessionInfo;
 use trl_protocol::system::{PlaceFacts, RuntimeKind, ShellFound};
 use trl_protocol::wire::SessionSpec;
 use trl_protocol::{Fault, SessionId};
 
 use super::host_dirs::{HostDirs, HostDirsError, Layout, SessionPaths};
+use super::host_program::HostProgram;
 use super::{
     Backend, BoxFuture, ConnectError, Connection, Damage, GreetError, HostHandle, Listing, Liveness,
     LostSession, Prepared, Reached, SavedSession, StartRequest, StartedHost, greet,
@@ -40,6 +41,8 @@ const FIRST: &str = "first";
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(20);
 /// Between two looks for the host's socket. The mount tells nobody when it appears.
 const LISTEN_POLL: Duration = Duration::from_millis(2);
+/// Between two looks whether the container is still there.
+const ALIVE_POLL: Duration = Duration::from_secs(1);
 /// How long the shell may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -50,8 +53,7 @@ pub struct Container {
     image: String,
     engine: Option<String>,
     env: std::collections::BTreeMap<String, String>,
-    /// The statically linked host program.
-    host_program: Option<PathBuf>,
+    host_program: HostProgram,
     dirs: HostDirs,
 }
 
@@ -72,7 +74,7 @@ impl Container {
             image: place.image,
             engine: config.container_engine.clone(),
             env: config.env.clone(),
-            host_program: config.static_host.clone(),
+            host_program: HostProgram::of(config),
             dirs,
         })
     }
@@ -81,14 +83,8 @@ impl Container {
         Engine::find(self.engine.as_deref(), &self.env)
     }
 
-    fn host_program(&self) -> Result<&PathBuf, Fault> {
-        self.host_program.as_ref().filter(|path| path.is_file()).ok_or_else(|| {
-            unavailable(format!(
-                "there is no statically linked host program for {}; build it with scripts/build-host, or name \
-                 it with TRL_HOST_PROGRAM",
-                std::env::consts::ARCH
-            ))
-        })
+    fn host_program(&self) -> Result<&Path, Fault> {
+        self.host_program.file().map_err(unavailable)
     }
 
     fn handle(&self, id: SessionId) -> Arc<dyn HostHandle> {
@@ -100,10 +96,10 @@ impl Container {
         &self,
         id: SessionId,
         paths: &SessionPaths,
-        host: &std::path::Path,
+        host: &Path,
         options: Vec<String>,
     ) -> Vec<String> {
-        let mount = |outside: &std::path::Path, inside: &str, options: &str| {
+        let mount = |outside: &Path, inside: &str, options: &str| {
             format!("{}:{inside}{options}", outside.display())
         };
         let run_dir = paths.socket.parent().unwrap_or(&paths.socket);
@@ -121,6 +117,7 @@ impl Container {
         }
         args.extend(options);
         args.extend(["--entrypoint".to_owned(), HOST.to_owned(), self.image.clone()]);
+        args.extend(self.host_program.first_words().iter().map(|word| (*word).to_owned()));
         args.extend(["--listen".to_owned(), format!("{RUN}/{FIRST}")]);
         args
     }
@@ -160,7 +157,21 @@ impl Container {
                 "the image {image:?} is not on this machine; get it with `{name} pull {image}` and try again"
             ));
         }
-        unavailable(format!("{name} could not make a container of {image:?}: {complaint}"))
+        let remedy = match complaint.contains(HOST) {
+            true => format!("; {}", self.host_program.remedy()),
+            false => String::new(),
+        };
+        unavailable(format!("{name} could not make a container of {image:?}: {complaint}{remedy}"))
+    }
+
+    /// Why nobody listens in a new container.
+    async fn silent(&self, engine: &Engine, id: SessionId) -> Fault {
+        let logs = engine.run(["logs", &container_name(id)]).await;
+        let said = logs.map(|logs| logs.complaint()).unwrap_or_default();
+        let (image, remedy) = (&self.image, self.host_program.remedy());
+        unavailable(format!(
+            "the host of session {id} does not run in a container of {image:?}; it said: {said}; {remedy}"
+        ))
     }
 
     async fn hand_over(
@@ -171,20 +182,10 @@ impl Container {
     ) -> Result<super::Greeted, Fault> {
         let id = spec.session_id;
         let first = paths.socket.with_file_name(FIRST);
-        let deadline = Instant::now() + LISTEN_TIMEOUT;
-        let stream = loop {
-            match UnixStream::connect(&first).await {
-                Ok(stream) => break stream,
-                Err(_) if Instant::now() < deadline => sleep(LISTEN_POLL).await,
-                Err(error) => {
-                    let logs = engine.run(["logs", &container_name(id)]).await;
-                    let said = logs.map(|logs| logs.complaint()).unwrap_or_default();
-                    return Err(unavailable(format!(
-                        "the host of session {id} does not run in a container of {:?} ({error}); it said: {said}",
-                        self.image
-                    )));
-                }
-            }
+        let stream = tokio::select! {
+            stream = connected(&first) => stream,
+            () = sleep(LISTEN_TIMEOUT) => return Err(self.silent(engine, id).await),
+            () = stopped(engine, id) => return Err(self.silent(engine, id).await),
         };
         let failed = |what: String| unavailable(format!("the host of session {id} did not start: {what}"));
         let connection = Connection::unix(stream).map_err(|error| failed(error.to_string()))?;
@@ -193,6 +194,26 @@ impl Container {
             Ok(Err(GreetError::Refused(fault))) => Err(fault),
             Ok(Err(error)) => Err(failed(error.to_string())),
             Err(_) => Err(failed(format!("no answer within {} s", START_TIMEOUT.as_secs()))),
+        }
+    }
+}
+
+/// Resolves when the host listens, and takes the connection.
+async fn connected(socket: &Path) -> UnixStream {
+    loop {
+        match UnixStream::connect(socket).await {
+            Ok(stream) => return stream,
+            Err(_) => sleep(LISTEN_POLL).await,
+        }
+    }
+}
+
+/// Resolves when the container has ended. It is asked for seldom: that costs more than a start.
+async fn stopped(engine: &Engine, id: SessionId) {
+    loop {
+        sleep(ALIVE_POLL).await;
+        if engine.is_running(&container_name(id)).await == Some(false) {
+            return;
         }
     }
 }

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use tokio::process::Command;
@@ -14,10 +15,13 @@ use tokio::sync::OnceCell;
 use trl_protocol::{Code, Fault};
 
 use crate::backend::container::Engine;
+use crate::backend::host_program::HostProgram;
 use crate::backend::programs::{self, Ran};
 
 /// The status of `ssh` for its own failures.
 const SSH_FAILED: i32 = 255;
+/// How long the host program may take to get there.
+const COPY_TIMEOUT: Duration = Duration::from_secs(600);
 /// The far script's status when the host program is not there yet.
 const NO_PROGRAM: i32 = 66;
 
@@ -26,6 +30,9 @@ const CALL: &str =
     r#"f="${XDG_CACHE_HOME:-$HOME/.cache}/trl/$1"; [ -x "$f" ] || exit 66; shift; exec "$f" "$@""#;
 /// The same in a container, whose image may have nothing but a shell.
 const CALL_IN_CONTAINER: &str = r#"f="/.trl-$1"; [ -x "$f" ] || exit 66; shift; exec "$f" "$@""#;
+/// Removes it.
+const REMOVE: &str = r#"rm -f "${XDG_CACHE_HOME:-$HOME/.cache}/trl/$1""#;
+const REMOVE_IN_CONTAINER: &str = r#"rm -f "/.trl-$1""#;
 /// Puts what comes on stdin where the host program belongs, in one step. `$2` is its size: a connection that breaks
 /// in between looks like the end of the file.
 const INSTALL: &str = r#"d="${XDG_CACHE_HOME:-$HOME/.cache}/trl"; umask 077; t="$d/$1.$$"
@@ -69,17 +76,13 @@ pub(super) enum Reach {
 pub(super) struct SshClient {
     reach: Reach,
     env: BTreeMap<String, String>,
-    host_program: Option<PathBuf>,
+    host_program: HostProgram,
     /// The host program's name over there, which has the hash of its content.
     installed: OnceCell<String>,
 }
 
 impl SshClient {
-    pub(super) fn new(
-        reach: Reach,
-        env: BTreeMap<String, String>,
-        host_program: Option<PathBuf>,
-    ) -> SshClient {
+    pub(super) fn new(reach: Reach, env: BTreeMap<String, String>, host_program: HostProgram) -> SshClient {
         SshClient { reach, env, host_program, installed: OnceCell::new() }
     }
 
@@ -123,8 +126,12 @@ impl SshClient {
     /// The client with the host program over there, ready to run; the program is brought first if need be.
     pub(super) async fn far_program(&self, args: &[&str]) -> Result<Command, Fault> {
         let name = self.installed.get_or_try_init(|| self.install()).await?;
-        let mut words = vec![name.as_str()];
-        words.extend(args);
+        self.calling(name, args)
+    }
+
+    fn calling(&self, name: &str, args: &[&str]) -> Result<Command, Fault> {
+        let words: Vec<&str> =
+            [name].iter().chain(self.host_program.first_words()).chain(args).copied().collect();
         self.command(self.call_script(), &words)
     }
 
@@ -132,6 +139,13 @@ impl SshClient {
         match &self.reach {
             Reach::Ssh(_) => CALL,
             Reach::Container { .. } => CALL_IN_CONTAINER,
+        }
+    }
+
+    fn remove_script(&self) -> &'static str {
+        match &self.reach {
+            Reach::Ssh(_) => REMOVE,
+            Reach::Container { .. } => REMOVE_IN_CONTAINER,
         }
     }
 
@@ -146,16 +160,20 @@ impl SshClient {
 
     /// Runs the host program over there to its end.
     pub(super) async fn call(&self, args: &[&str]) -> Result<Ran, Fault> {
-        let ran = self.run(self.far_program(args).await?, b"").await?;
+        let ran = self.run(self.far_program(args).await?).await?;
         match ran.status.code() {
             Some(0) => Ok(ran),
             _ => Err(self.unavailable(&format!("the host program said: {}", ran.complaint()))),
         }
     }
 
-    async fn run(&self, command: Command, stdin: &[u8]) -> Result<Ran, Fault> {
-        let ran = programs::run(command, stdin)
-            .await
+    async fn run(&self, command: Command) -> Result<Ran, Fault> {
+        self.judge(programs::run(command, b"").await).await
+    }
+
+    /// What ssh or the engine says of itself is a fault.
+    async fn judge(&self, ran: std::io::Result<Ran>) -> Result<Ran, Fault> {
+        let ran = ran
             .map_err(|error| self.unavailable(&format!("ssh cannot be run: {error}")))?;
         match &self.reach {
             Reach::Ssh(_) if ran.status.code() == Some(SSH_FAILED) => Err(self.unavailable(&explain(&ran))),
@@ -178,15 +196,9 @@ impl SshClient {
 
     /// Brings the host program, unless it is there. Returns its name over there.
     async fn install(&self) -> Result<String, Fault> {
-        let program = self.host_program.as_deref().filter(|path| path.is_file()).ok_or_else(|| {
-            self.unavailable(&format!(
-                "there is no statically linked host program for {}; build it with scripts/build-host, or name it \
-                 with TRL_HOST_PROGRAM",
-                std::env::consts::ARCH
-            ))
-        })?;
+        let program = self.host_program.file().map_err(|problem| self.unavailable(&problem))?;
         let (name, bytes) = self.load(program).await?;
-        let here = self.run(self.command(self.call_script(), &[&name, "--list", "none"])?, b"").await?;
+        let here = self.run(self.calling(&name, &["--list", "none"])?).await?;
         if here.is_ok() {
             return Ok(name);
         }
@@ -194,14 +206,27 @@ impl SshClient {
             self.check_machine().await?;
         }
         if here.status.code() != Some(NO_PROGRAM) {
-            return Err(
-                self.unavailable(&format!("the host program does not run there: {}", here.complaint()))
-            );
+            return Err(self.does_not_run(&here));
         }
+        self.bring(&name, program, &bytes).await?;
+        let there = self.run(self.calling(&name, &["--list", "none"])?).await?;
+        match there.is_ok() {
+            true => {
+                tracing::info!(host = self.where_to(), name, "the host program was copied");
+                Ok(name)
+            }
+            false => {
+                self.run(self.command(self.remove_script(), &[&name])?).await?;
+                Err(self.does_not_run(&there))
+            }
+        }
+    }
+
+    async fn bring(&self, name: &str, program: &Path, bytes: &[u8]) -> Result<(), Fault> {
         let brought = match &self.reach {
             Reach::Ssh(_) => {
-                let size = bytes.len().to_string();
-                self.run(self.command(INSTALL, &[&name, &size])?, &bytes).await?
+                let command = self.command(INSTALL, &[name, &bytes.len().to_string()])?;
+                self.judge(programs::run_within(COPY_TIMEOUT, command, bytes).await).await?
             }
             Reach::Container { name: container, engine } => {
                 let target = format!("{container}:/.trl-{name}");
@@ -209,17 +234,20 @@ impl SshClient {
                 engine.run([OsStr::new("cp"), program.as_os_str(), OsStr::new(&target)]).await?
             }
         };
-        if !brought.is_ok() {
-            let remedy = match brought.stderr.contains("No space left") {
-                true => "there is no space left on its disk; free some",
-                false => "try again, or look at its cache directory",
-            };
-            let what =
-                format!("the host program could not be copied there: {}; {remedy}", brought.complaint());
-            return Err(self.unavailable(&what));
+        if brought.is_ok() {
+            return Ok(());
         }
-        tracing::info!(host = self.where_to(), name, "the host program was copied");
-        Ok(name)
+        let remedy = match brought.stderr.contains("No space left") {
+            true => "there is no space left on its disk; free some",
+            false => "try again, or look at its cache directory",
+        };
+        let what = format!("the host program could not be copied there: {}; {remedy}", brought.complaint());
+        Err(self.unavailable(&what))
+    }
+
+    fn does_not_run(&self, ran: &Ran) -> Fault {
+        let (said, remedy) = (ran.complaint(), self.host_program.remedy());
+        self.unavailable(&format!("the host program does not run there: {said}; {remedy}"))
     }
 
     async fn load(&self, program: &Path) -> Result<(String, Vec<u8>), Fault> {
@@ -233,7 +261,7 @@ impl SshClient {
 
     /// Refuses a machine that our host program is not for.
     async fn check_machine(&self) -> Result<(), Fault> {
-        let told = self.run(self.command("uname -s; uname -m", &[])?, b"").await?;
+        let told = self.run(self.command("uname -s; uname -m", &[])?).await?;
         let mut lines = told.stdout.lines();
         let (system, machine) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
         let ours = std::env::consts::ARCH;

@@ -21,6 +21,7 @@ use trl_protocol::wire::SessionSpec;
 use trl_protocol::{Fault, SessionId};
 use trl_sys::private::{create_dir, file_options};
 
+use super::host_program::HostProgram;
 use super::known::KnownSessions;
 use super::programs;
 use super::{
@@ -70,7 +71,7 @@ impl Ssh {
         key: String,
         dir: PathBuf,
     ) -> Ssh {
-        let client = SshClient::new(reach, config.env.clone(), config.static_host.clone());
+        let client = SshClient::new(reach, config.env.clone(), HostProgram::of(config));
         let (copies, known) = (dir.join("copies"), KnownSessions::in_dir(dir.join("known")));
         Ssh { name, kind, client: Arc::new(client), key, copies, known }
     }
