@@ -909,7 +909,7 @@ export interface OutputEvent {
 export type Policy = "primary" | "broadcast" | "drop";
 
 export interface PortUntil {
-  /** Default: this machine. */
+  /** Default: the machine that the session runs on. */
   readonly host?: string | null;
   /** A path that must be answered with a status below 400. */
   readonly http_path?: string | null;

@@ -76,7 +76,8 @@ async fn a_soft_timeout_holds_across_a_cut_connection() {
         let (_dir, socket, listener) = listener();
         let (client, mut first) = client(&socket, &listener).await;
         let params: RunParams =
-            serde_json::from_value(json!({"session_id": "x", "command": "y", "soft_timeout_s": 0.2})).unwrap();
+            serde_json::from_value(json!({"session_id": "x", "command": "y", "soft_timeout_s": 0.2}))
+                .unwrap();
         let daemon = async {
             let request = first.request().await;
             let id = &request["id"];

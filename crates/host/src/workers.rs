@@ -85,8 +85,9 @@ impl<R> Workers<R> {
         spawn: impl FnOnce() -> io::Result<UnixStream>,
     ) -> Result<(), (R, Fault)> {
         if self.workers.len() >= MAX_WORKERS {
-            let message =
-                format!("{MAX_WORKERS} requests about files and ports are already under way; try again later");
+            let message = format!(
+                "{MAX_WORKERS} requests about files and ports are already under way; try again later"
+            );
             return Err((requester, Fault::new(Code::ResourcePressure, message)));
         }
         match spawn() {

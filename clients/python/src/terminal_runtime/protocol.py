@@ -2537,7 +2537,7 @@ class _PortUntilParamRequired(TypedDict):
 
 
 class PortUntilParam(_PortUntilParamRequired, total=False):
-    #: Default: this machine.
+    #: Default: the machine that the session runs on.
     host: str | None
     #: A path that must be answered with a status below 400.
     http_path: str | None

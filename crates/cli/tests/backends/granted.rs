@@ -39,9 +39,15 @@ fn a_revoked_grant_ends_its_sessions_here_with_the_reason() {
     }
     assert_eq!(sessions(&near), json!([]));
     // Whoever granted it is told as much.
-    let message =
-        granter.daemon.connect().fails(m::SessionInfo::NAME, json!({"session_id": session}), "SESSION_TERMINATED");
-    assert!(message.contains(&id) && message.contains("alice") && message.contains("revoked at"), "{message}");
+    let message = granter.daemon.connect().fails(
+        m::SessionInfo::NAME,
+        json!({"session_id": session}),
+        "SESSION_TERMINATED",
+    );
+    assert!(
+        message.contains(&id) && message.contains("alice") && message.contains("revoked at"),
+        "{message}"
+    );
     near.restart();
     assert_eq!(sessions(&near), json!([]));
 }

@@ -152,14 +152,20 @@ fn serve(config: &Path, log: &Path) -> Child {
         .unwrap()
 }
 
-impl World for Far {
-    fn backend(&self, config: &Config) -> Arc<dyn Backend> {
+impl Far {
+    fn backend_with(&self, config: &Config, static_host: Option<PathBuf>) -> Arc<dyn Backend> {
         let mut config = config.clone();
-        config.static_host = super::static_host();
+        config.static_host = static_host;
         let path = format!("{}:/usr/bin:/bin", self.dir.path().join("bin").display());
         config.env.insert("PATH".into(), path);
         let near = self.dir.path().join("near");
         Arc::new(Ssh::new(&config, &self.target(), "test".into(), near).unwrap())
+    }
+}
+
+impl World for Far {
+    fn backend(&self, config: &Config) -> Arc<dyn Backend> {
+        self.backend_with(config, super::static_host())
     }
 
     fn kill_host(&self, info: &Value) {
@@ -341,6 +347,44 @@ fn a_host_program_that_does_not_arrive_whole_is_told_and_leaves_nothing() {
     }
     std::fs::remove_file(&cat).unwrap();
     daemon.ok(m::SessionCreate::NAME, json!({"name": "s"}));
+    daemon.end();
+    far.assert_no_leftovers();
+}
+
+/// The same machine for a daemon with another host program, or with none but itself.
+struct Bringing<'a>(&'a Far, Option<PathBuf>);
+
+impl World for Bringing<'_> {
+    fn backend(&self, config: &Config) -> Arc<dyn Backend> {
+        self.0.backend_with(config, self.1.clone())
+    }
+
+    fn kill_host(&self, info: &Value) {
+        self.0.kill_host(info);
+    }
+
+    fn assert_no_leftovers(&self) {
+        self.0.assert_no_leftovers();
+    }
+}
+
+#[test]
+fn without_a_static_host_program_trl_itself_is_brought() {
+    let Some(far) = Far::new() else { return };
+    let (home, cache) = (Home::new(), far.dir.path().join("home/cache/trl"));
+    let daemon = Daemon::start(&home, &Bringing(&far, Some("/no/such/program".into())));
+    let message = daemon.fails(m::SessionCreate::NAME, json!({}), "RUNTIME_UNAVAILABLE");
+    assert!(message.contains("/no/such/program") && message.contains("build-host"), "{message}");
+    daemon.end();
+    let daemon = Daemon::start(&home, &Bringing(&far, Some("/bin/false".into())));
+    let message = daemon.fails(m::SessionCreate::NAME, json!({}), "RUNTIME_UNAVAILABLE");
+    assert!(message.contains("does not run there"), "{message}");
+    assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 0, "a program that does not run is left");
+    daemon.end();
+    let daemon = Daemon::start(&home, &Bringing(&far, None));
+    daemon.ok(m::SessionCreate::NAME, json!({"name": "s"}));
+    let ran = daemon.ok(m::ExecRun::NAME, json!({"session_id": "s", "command": "echo there"}));
+    assert_eq!(ran["stdout"], "there\n", "{ran}");
     daemon.end();
     far.assert_no_leftovers();
 }

@@ -8,8 +8,8 @@ use std::path::Path;
 use tempfile::TempDir;
 use trl_protocol::fault::{Code, Fault};
 use trl_protocol::file::{
-    EditParams, FileDone, FileEntry, FileKind, FileOp, ListParams, MakeDirParams, Mode, MoveParams, ReadParams, RemoveParams,
-    StatParams, WriteParams,
+    EditParams, FileDone, FileEntry, FileKind, FileOp, ListParams, MakeDirParams, Mode, MoveParams,
+    ReadParams, RemoveParams, StatParams, WriteParams,
 };
 
 use super::*;

@@ -249,7 +249,8 @@ impl Grants {
         let all = self.lock();
         let grant = all.values().find(|grant| grant.sessions.contains(&session))?;
         let Grant { id, agent, granted_by, .. } = grant;
-        let what = format!("the grant {id} of {} ({}) to {}", granted_by.name, granted_by.address, agent.name);
+        let what =
+            format!("the grant {id} of {} ({}) to {}", granted_by.name, granted_by.address, agent.name);
         match grant.state(now) {
             GrantState::Active => None,
             GrantState::Expired => Some(format!("{what} expired at {}", moment(grant.expires_at))),

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trl_client::Error;
-use trl_protocol::session::{
-    CreateParams, Created, DestroyParams, ForkParams, RenameParams, SessionParams,
-};
+use trl_protocol::session::{CreateParams, Created, DestroyParams, ForkParams, RenameParams, SessionParams};
 use trl_protocol::system::NoParams;
 use trl_protocol::{Code, Fault, SessionId, methods};
 

@@ -99,9 +99,8 @@ impl Container {
         host: &Path,
         options: Vec<String>,
     ) -> Vec<String> {
-        let mount = |outside: &Path, inside: &str, options: &str| {
-            format!("{}:{inside}{options}", outside.display())
-        };
+        let mount =
+            |outside: &Path, inside: &str, options: &str| format!("{}:{inside}{options}", outside.display());
         let run_dir = paths.socket.parent().unwrap_or(&paths.socket);
         let mut args: Vec<String> = ["run", "-d", "--pull", "never"].map(str::to_owned).to_vec();
         // A host is asked to end by its daemon; when its container is to go, it goes at once.

@@ -173,8 +173,7 @@ impl SshClient {
 
     /// What ssh or the engine says of itself is a fault.
     async fn judge(&self, ran: std::io::Result<Ran>) -> Result<Ran, Fault> {
-        let ran = ran
-            .map_err(|error| self.unavailable(&format!("ssh cannot be run: {error}")))?;
+        let ran = ran.map_err(|error| self.unavailable(&format!("ssh cannot be run: {error}")))?;
         match &self.reach {
             Reach::Ssh(_) if ran.status.code() == Some(SSH_FAILED) => Err(self.unavailable(&explain(&ran))),
             Reach::Container { name, engine } if !ran.is_ok() => {
