@@ -1,6 +1,7 @@
 // A session of a sandbox: a living shell with the other SDK's methods. It is made when it is first used.
 
 import { randomBytes } from "node:crypto";
+import { homedir } from "node:os";
 import { basename, isAbsolute, join } from "node:path";
 
 import type { Client } from "./client.js";
@@ -123,7 +124,7 @@ export class SandboxSession extends Unsupported {
       workingDir: cwd,
     };
     try {
-      return await Session.create(how);
+      return await createIn(how);
     } catch (error) {
       // Somebody else has made it meanwhile.
       if (error instanceof DaemonError && (await found.info().then(() => true, () => false))) return found;
@@ -159,12 +160,23 @@ export class SandboxSession extends Unsupported {
   }
 
   async #exec(session: Session, command: string, options: ExecOptions): Promise<ExecResult> {
+    const about = { command, timestamp: new Date().toISOString(), sessionId: this.id };
+    try {
+      return { ...(await this.#ended(session, command, options)), ...about };
+    } catch (error) {
+      if (!isDirectoryMissing(error)) throw error;
+      const stderr = `Failed to change directory to ${options.cwd ?? ""}\n`;
+      return { success: false, exitCode: 1, duration: 0, stdout: "", stderr, ...about };
+    }
+  }
+
+  async #ended(session: Session, command: string, options: ExecOptions): Promise<Ended> {
     const how = { ...commandOptions(options), waitMs: TURN_MS, signal: options.signal };
-    const timestamp = new Date().toISOString();
     if (options.onOutput === undefined) {
       const result = await session.run(command, how);
+      this.#refuseLate(result, options);
       const ended = { success: result.ok, exitCode: exitNumber(result.exitCode), duration: result.durationMs };
-      return { ...ended, ...(await this.#texts(result)), command, timestamp, sessionId: this.id };
+      return { ...ended, ...(await this.#texts(result)) };
     }
     const texts = { stdout: "", stderr: "" };
     const stream = session.stream(command, how);
@@ -173,8 +185,15 @@ export class SandboxSession extends Unsupported {
       options.onOutput(output.type, output.text);
     }
     const { exitCode, durationMs, ok } = stream.outcome;
-    const ended = { success: ok, exitCode: exitNumber(exitCode), duration: durationMs };
-    return { ...ended, ...texts, command, timestamp, sessionId: this.id };
+    this.#refuseLate(stream.outcome, options);
+    return { success: ok, exitCode: exitNumber(exitCode), duration: durationMs, ...texts };
+  }
+
+  /** A command that ran out of time is an error there, not a result. */
+  #refuseLate(outcome: { readonly timedOut: boolean }, options: ExecOptions): void {
+    if (!outcome.timedOut) return;
+    const after = options.timeout ?? this.#init.commandTimeoutMs ?? 0;
+    throw new DaemonError("COMMAND_TIMEOUT", `Command timeout after ${after}ms`);
   }
 
   /** All that a command printed: the answer itself holds only so much. */
@@ -373,6 +392,24 @@ export class SandboxSession extends Unsupported {
 
 function missing(error: unknown): boolean {
   return error instanceof DaemonError && ["SESSION_NOT_FOUND", "SESSION_TERMINATED"].includes(error.code);
+}
+
+type Ended = Pick<ExecResult, "success" | "exitCode" | "duration" | "stdout" | "stderr">;
+
+/** A directory to begin in that is not there is the home directory instead. */
+async function createIn(how: SessionOptions): Promise<Session> {
+  try {
+    return await Session.create(how);
+  } catch (error) {
+    if (how.workingDir === undefined || !isDirectoryMissing(error)) throw error;
+    const isHere = how.runtime === undefined || how.runtime === "local";
+    return Session.create({ ...how, workingDir: isHere ? homedir() : undefined });
+  }
+}
+
+function isDirectoryMissing(error: unknown): boolean {
+  if (!(error instanceof DaemonError) || error.code !== "INVALID_PARAMS") return false;
+  return (error.details as { field?: unknown } | null | undefined)?.field === "working_dir";
 }
 
 function commandOptions(options: ExecOptions | ProcessOptions): CommandOptions {

@@ -1,6 +1,7 @@
 // The sandbox module: the calls of the other SDK, on sessions.
 
 import assert from "node:assert/strict";
+import { homedir } from "node:os";
 import { test } from "node:test";
 
 import { METHODS } from "../src/index.js";
@@ -47,7 +48,10 @@ test(
       onOutput: (stream, data) => heard.push(`${stream}: ${data}`),
     });
     assert.deepEqual([heard, streamed.success], [["stdout: a\n", "stderr: b\n"], true]);
-    assert.equal((await sandbox.exec("sleep 60", { timeout: 100 })).success, false);
+    await assert.rejects(sandbox.exec("sleep 60", { timeout: 100 }), /timeout after 100ms/);
+    await assert.rejects(sandbox.exec("sleep 60", { timeout: 100, onOutput: () => undefined }), /timeout/);
+    const nowhere = await sandbox.exec("true", { cwd: "/nowhere" });
+    assert.deepEqual([nowhere.exitCode, nowhere.stderr], [1, "Failed to change directory to /nowhere\n"]);
     assert.equal((await sandbox.exec("head -c 3000000 /dev/zero")).stdout.length, 3_000_000);
     assert.deepEqual([isExecResult(result), isExecResult({}), isProcessStatus("killed")], [true, false, true]);
     // Calls at the same time take turns.
@@ -138,6 +142,8 @@ test(
     assert.equal((await session.exec("echo $STAGE; pwd; y=1")).stdout, "test\n/usr\n");
     assert.equal((await (await sandbox.getSession("build")).exec("echo $y")).stdout, "1\n");
     assert.equal((await sandbox.exec("echo [$y]")).stdout, "[]\n");
+    const nowhere = await sandbox.createSession({ id: "nowhere", cwd: "/nowhere" });
+    assert.equal((await nowhere.exec("pwd")).stdout, `${homedir()}\n`);
     await assert.rejects(session.createCodeContext(), NotSupportedError);
     assert.equal((await sandbox.deleteSession("build")).success, true);
     await assert.rejects(sandbox.runCode("1"), NotSupportedError);
