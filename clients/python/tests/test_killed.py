@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import threading
 import unittest
@@ -97,6 +98,17 @@ class Killed(DaemonTest):
             command.send_eof()
             command.wait(GUARD_S)
             self.assertEqual(command.output(), "".join(f"{number}\n" for number in range(6)))
+
+    def test_files_are_written_whole(self) -> None:
+        content = os.urandom(5_000_000)
+        with Session(client=self.client, shell="bash", working_dir=str(self.home.work)) as session:
+            session.run("true")
+            file = self.home.work / "file"
+            killer = Killer(self.home, "it is begun", file.exists)
+            killer.start()
+            session.files.write("file", content)
+            killer.join()
+            self.assertEqual(session.files.read_bytes("file"), content)
 
     def test_changes_go_on(self) -> None:
         changes = self.client.events_subscribe(topics=["session"])

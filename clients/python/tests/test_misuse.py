@@ -28,6 +28,25 @@ class Shared(DaemonTest):
             caller.join()
         self.assertEqual(len(self.client.session_list().sessions), 1)
 
+    def test_a_stream_has_one_reader(self) -> None:
+        with Session(client=self.client, shell="bash") as session:
+            stream = session.stream("echo begun; sleep 0.2; echo done")
+            next(stream)
+            refused: list[BaseException] = []
+
+            def read() -> None:
+                try:
+                    stream.finish()
+                except RuntimeError as error:
+                    refused.append(error)
+
+            readers = [threading.Thread(target=read) for _ in range(2)]
+            for reader in readers:
+                reader.start()
+            for reader in readers:
+                reader.join(GUARD_S)
+            self.assertEqual((len(refused), stream.result.exit_code), (1, 0))
+
     def test_tasks_that_share_a_session_make_one(self) -> None:
         async def share() -> list[str]:
             async with self.home.async_client() as client:

@@ -1,7 +1,8 @@
 // Files as a session sees them: its directory, its rights, its isolation.
 
+import { TRIES } from "./attempts.js";
 import type { Client } from "./client.js";
-import { DaemonError } from "./errors.js";
+import { DaemonError, LostError } from "./errors.js";
 
 /** One request or reply holds at most about this much. */
 const PIECE = 4 * 1024 * 1024;
@@ -44,6 +45,17 @@ export class Files {
     return this.#client.call(method, { session_id: this.#session, ...given });
   }
 
+  /** The same for what changes nothing if it is done twice: a daemon may go away in the middle of it. */
+  async #callAgain(method: string, params: object): Promise<unknown> {
+    for (let left = TRIES - 1; ; left -= 1) {
+      try {
+        return await this.#call(method, params);
+      } catch (error) {
+        if (!(error instanceof LostError) || left === 0) throw error;
+      }
+    }
+  }
+
   /** The text of a file. Bytes that are no UTF-8 become U+FFFD. */
   async read(path: string): Promise<string> {
     return new TextDecoder().decode(await this.readBytes(path));
@@ -76,7 +88,9 @@ export class Files {
       const place = append === true || offset === 0 ? undefined : offset;
       const first = offset > 0 ? {} : { mode, make_parents: makeParents, if_sha256: ifSha256 };
       const params = { path, content: piece, encoding: "base64", append, offset: place, ...first };
-      written += ((await this.#call("file.write", params)) as { bytes: number }).bytes;
+      const isOnce = append === true || (offset === 0 && ifSha256 !== undefined);
+      const reply = isOnce ? this.#call("file.write", params) : this.#callAgain("file.write", params);
+      written += ((await reply) as { bytes: number }).bytes;
     }
     return written;
   }

@@ -23,6 +23,9 @@ export class EventStream<E, R> implements AsyncIterableIterator<E> {
   #link: Link | undefined;
   #result: { readonly reply: R } | undefined;
   #over = false;
+  /** Calls of `next` that are not answered, and the end of the last one. */
+  #waiting = 0;
+  #last: Promise<void> = Promise.resolve();
   readonly #patience = new Patience();
   #resuming = false;
   #aborting: Promise<void> | undefined;
@@ -47,7 +50,18 @@ export class EventStream<E, R> implements AsyncIterableIterator<E> {
     return this;
   }
 
-  async next(): Promise<IteratorResult<E, undefined>> {
+  /** Calls at the same time take turns, as those of a generator do. */
+  next(): Promise<IteratorResult<E, undefined>> {
+    const next = this.#waiting === 0 ? this.#next() : this.#last.then(() => this.#next());
+    this.#waiting += 1;
+    const over = (): void => {
+      this.#waiting -= 1;
+    };
+    this.#last = next.then(over, over);
+    return next;
+  }
+
+  async #next(): Promise<IteratorResult<E, undefined>> {
     if (this.#over) return { done: true, value: undefined };
     try {
       this.#signal?.throwIfAborted();

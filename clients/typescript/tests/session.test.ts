@@ -301,6 +301,18 @@ test(
 );
 
 test(
+  "a stream that is asked several times at once answers in order",
+  withHome((home) =>
+    bash(home, async (session) => {
+      const stream = session.stream("echo a; sleep 0.1; echo b");
+      const events = await Promise.all([1, 2, 3, 4].map(() => stream.next()));
+      const texts = events.map(({ value }) => (value !== undefined && "text" in value ? value.text : ""));
+      assert.deepEqual(texts.filter((text) => text !== ""), ["a\n", "b\n"]);
+    }),
+  ),
+);
+
+test(
   "another agent is let in and shut out",
   withHome(async (home) => {
     const served = await Served.start(home);

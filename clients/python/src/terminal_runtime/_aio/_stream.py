@@ -35,6 +35,7 @@ class AsyncEventStream(Generic[EventT, ReplyT]):
         self._sent: dict[str, Any] | None = None
         self._result: ReplyT | None = None
         self._over = False
+        self._reading = False
         self._patience = Patience()
         self._resuming = False
 
@@ -50,12 +51,18 @@ class AsyncEventStream(Generic[EventT, ReplyT]):
     async def __anext__(self) -> EventT:
         if self._over:
             raise StopAsyncIteration
+        if self._reading:
+            # Both would wait on one connection, and one of them for ever.
+            raise RuntimeError("the stream is being read elsewhere: it has one reader at a time")
+        self._reading = True
         try:
             event = await self._next()
         except BaseException:
             self._over = True
             self._drop()
             raise
+        finally:
+            self._reading = False
         if event is None:
             raise StopAsyncIteration
         return event

@@ -6,7 +6,8 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
-from .._failures import DaemonError
+from .._attempts import TRIES
+from .._failures import DaemonError, LostError
 from .._results import FileEntry
 
 if TYPE_CHECKING:
@@ -25,6 +26,17 @@ class Files:
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
         given = {name: value for name, value in params.items() if value is not None}
         return self._session.client.call(method, {"session_id": self._session.create(), **given})
+
+    def _call_again(self, method: str, **params: Any) -> dict[str, Any]:
+        """The same for what changes nothing if it is done twice: a daemon may go away in the middle of it."""
+        left = TRIES
+        while True:
+            try:
+                return self._call(method, **params)
+            except LostError:
+                left -= 1
+                if left == 0:
+                    raise
 
     def read(self, path: str) -> str:
         """The text of a file. Bytes that are no UTF-8 become U+FFFD."""
@@ -61,7 +73,9 @@ class Files:
         written = 0
         for begin in range(0, max(len(data), 1), _PIECE):
             is_first = begin == 0
-            reply = self._call(
+            is_once = append or (is_first and if_sha256 is not None)
+            call = self._call if is_once else self._call_again
+            reply = call(
                 "file.write",
                 path=path,
                 content=base64.b64encode(data[begin : begin + _PIECE]).decode(),

@@ -23,8 +23,8 @@ use crate::identity;
 use crate::output::Output;
 use crate::{harness, notices};
 
-/// A daemon that does not answer within this is not waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// A daemon that does not answer within this is not waited for: the harness and its user wait for the hook.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Commands that are named at the start of a session.
 const NAMED_COMMANDS: usize = 5;
 const LONGEST_COMMAND: usize = 60;
