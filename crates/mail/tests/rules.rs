@@ -220,6 +220,41 @@ async fn the_same_send_id_is_the_same_message() {
     assert_eq!(office.get(1, m::MailSendAndWait::NAME, ask).await["message_id"], one["message_id"]);
 }
 
+/// A caller that keeps no id, such as a model, does not send twice by trying again.
+#[tokio::test]
+async fn the_same_words_are_sent_once_within_the_time_that_is_named() {
+    let office = Office::open();
+    office.agents(&["alice", "bob"]).await;
+    let letter =
+        |text: &str, within_s: f64| json!({"to": "bob", "text": text, "unless_sent_within_s": within_s});
+    let send = async |connection: u64, params: Value| {
+        let sent = office.get(connection, m::MailSend::NAME, params).await;
+        (sent["message_id"].clone(), sent["duplicate"] == true)
+    };
+    let (first, _) = send(1, letter("once", 120.0)).await;
+    office.clock.advance(119_000);
+    assert_eq!(send(1, letter("once", 120.0)).await, (first.clone(), true));
+    for (other, why) in [
+        (send(1, letter("twice", 120.0)).await, "other words"),
+        (send(1, letter("once", 60.0)).await, "the time is over"),
+        (send(1, json!({"to": "bob", "text": "once"})).await, "nobody asked for it"),
+    ] {
+        assert!(other.0 != first && !other.1, "{why}: {other:?}");
+    }
+    office.get(3, m::AgentUse::NAME, json!({"agent": "alice", "harness_session_id": "another"})).await;
+    let (others, duplicate) = send(3, letter("twice", 120.0)).await;
+    assert!(!duplicate, "another session has not said it");
+    assert_eq!(send(3, letter("twice", 120.0)).await, (others, true));
+    // The same request again is no second try of its caller.
+    let request = json!({"to": "bob", "text": "by id", "send_id": "try-1", "unless_sent_within_s": 120.0});
+    let (by_id, _) = send(1, request.clone()).await;
+    assert_eq!(send(1, request).await, (by_id, false));
+    for bad in [-1.0, 86_401.0] {
+        let fault = office.ask(1, m::MailSend::NAME, letter("x", bad)).await.unwrap_err();
+        assert_eq!(fault.details.unwrap()["field"], "unless_sent_within_s");
+    }
+}
+
 /// Two calls of one session at the same moment: what one has found is the other's no more.
 #[tokio::test]
 async fn a_message_is_handed_to_one_of_two_readers() {

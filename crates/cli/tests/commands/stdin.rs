@@ -226,6 +226,21 @@ fn writes_larger_than_a_pipe_wait_for_their_reader() {
 }
 
 #[test]
+fn input_that_waits_for_its_reader_is_counted() {
+    let daemon = daemon!();
+    let mut session = daemon.session(Shell::Bash);
+    let command = "until [ -e go ]; do sleep 0.01; done; wc -c";
+    let exec_id = session.start(json!({"command": command, "working_dir": daemon.work()}));
+    assert_eq!(session.exec_info(&exec_id).get("stdin_waiting_bytes"), None);
+    write(&mut session, json!({"exec_id": exec_id, "data": "m".repeat(1_000_000), "eof": true}));
+    let waiting = session.exec_info(&exec_id)["stdin_waiting_bytes"].as_u64();
+    assert!((1..1_000_000).contains(&waiting.unwrap_or_default()), "{waiting:?}");
+    std::fs::write(daemon.work().join("go"), "").unwrap();
+    assert_eq!(session.attach(&exec_id).output("stdout"), b"1000000\n");
+    assert_eq!(session.exec_info(&exec_id).get("stdin_waiting_bytes"), None);
+}
+
+#[test]
 fn a_reader_that_never_reads_is_told_of_not_buffered_for_ever() {
     let daemon = daemon!();
     let mut session = daemon.session(Shell::Bash);
