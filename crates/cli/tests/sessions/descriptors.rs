@@ -23,6 +23,23 @@ fn no_text_becomes_the_shells_next_line(shell: Shell) {
 
 in_each_shell!(no_text_becomes_the_shells_next_line);
 
+/// The shell's prompts are for the host alone: one that somebody else has read would be waited for.
+fn nobody_reads_the_prompts(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    session.ok("mkfifo begin end");
+    let steal = "for fd in /proc/$$/fd/*; do case $(readlink $fd) in pipe:*|socket:*) \
+                 cat <$fd >>stolen 2>/dev/null & ;; esac; done";
+    session.ok(&format!("{{ read go <begin; {steal}; echo done >end; }} >/dev/null 2>&1 &"));
+    session.run_with(json!({"command": "echo >begin; read done <end", "background": true})).exits(0);
+    for status in [4, 0, 5] {
+        session.run(&format!("(exit {status})")).exits(status);
+    }
+    session.ok("[ ! -s stolen ]");
+}
+
+in_each_shell!(nobody_reads_the_prompts);
+
 /// What the shell's prompt looks like, with another status, written where the shell writes its prompts.
 #[test]
 fn a_status_cannot_be_forged() {
@@ -36,6 +53,13 @@ fn a_status_cannot_be_forged() {
             assert_eq!(ran.exit_code, Some(expected), "{end}: {ran:?}");
         }
         session.run("(exit 3)").exits(3);
+        // The same over and over, by a process that goes on while later commands run.
+        let forge = "p=${PS1@P}; p=${p/;7;/;0;}; while printf %s \"$p\"; do sleep .001; done >&12 &";
+        session.run(&format!("(exit 7); {forge}")).exits(0);
+        for _ in 0..8 {
+            session.run("sleep .01; (exit 7)").exits(7);
+        }
+        session.run("kill %1").exits(0);
     }
 }
 

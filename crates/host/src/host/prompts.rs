@@ -4,7 +4,6 @@ use trl_protocol::exec::Stream;
 use trl_protocol::wire::Dialect;
 
 use super::Host;
-use crate::commands::Exec;
 use crate::driver::{Event, OwnLine, Prompt, Status};
 use crate::shell::prompt::{self, Report};
 use crate::shell::{cwd_of, reach};
@@ -57,16 +56,24 @@ impl Host {
         }
         self.drain_outputs(number);
         let is_asked = self.driver.has_asked();
-        let may_lie = |exec: &Exec| reach::may_reach_descriptors(&exec.spec.command, self.state.snapshot());
         // What the prompt says is not believed if the text could have written one: the shell is asked
         // under a secret that the text cannot know.
-        let report = report.filter(|_| is_asked || !self.commands.get(number).is_some_and(may_lie));
+        let may_lie = !is_asked && self.may_be_lied_to(number);
+        let report = report.filter(|_| !may_lie);
         let Some(report) = report else { return Prompt::default() };
         self.note_cwd(number, report.cwd);
         let status =
             Status { code: self.true_status(number, report.status), noexec: report.flags.contains('n') };
         let plain = self.commands.get(number).is_some_and(|exec| self.state.is_left_alone_by(&exec.spec));
         Prompt { line: OwnLine::Ran, report: Some(status), plain }
+    }
+
+    /// Whether this command, or what an earlier one has left running, could have written a prompt of its own.
+    fn may_be_lied_to(&mut self, number: u64) -> bool {
+        let (Some(exec), Some(shell)) = (self.commands.get(number), &mut self.shell) else { return false };
+        let (text, state) = (&exec.spec.command, self.state.snapshot());
+        shell.may_be_lied_to |= reach::may_leave_writer(text, state);
+        shell.may_be_lied_to || reach::may_reach_descriptors(text, state)
     }
 
     /// If the shell prompts on its terminal, the user has switched the line editor on, and the shell

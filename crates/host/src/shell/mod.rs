@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::fs::{MemfdFlags, Mode, OFlags};
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 use rustix::process::Pid;
 use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
@@ -65,6 +65,8 @@ pub struct Shell {
     pub(crate) may_have_jobs: bool,
     /// A text that may start jobs was run, in a shell that cannot list its functions.
     pub(crate) has_started_jobs: bool,
+    /// A process of an earlier text may write to the status channel: no prompt is believed without a secret.
+    pub(crate) may_be_lied_to: bool,
     /// The state that it prints now.
     pub(crate) state_print: Option<StatePrint>,
     /// The script that it reads now.
@@ -91,9 +93,8 @@ impl Shell {
     pub fn spawn(spec: &SessionSpec, dir: &str, rc: bool, cage: &mut Cage) -> io::Result<Shell> {
         let dialect = dialect::of(spec.dialect);
         let (control, stdin) = Control::new()?;
-        let (status, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
-        rustix::io::ioctl_fionbio(&status, true)?;
-        let status_link = std::fs::read_link(format!("/proc/self/fd/{}", status.as_raw_fd())).ok();
+        let (status, stderr) = status_channel()?;
+        let status_link = std::fs::read_link(format!("/proc/self/fd/{}", stderr.as_raw_fd())).ok();
 
         let mut command = Command::new(&spec.shell_path);
         command
@@ -144,6 +145,7 @@ impl Shell {
             // A start-up file may have started some.
             may_have_jobs: rc,
             has_started_jobs: false,
+            may_be_lied_to: false,
             state_print: None,
             script: None,
             stray_watch: None,
@@ -217,16 +219,26 @@ impl Shell {
         }
     }
 
-    /// Whether its prompt tells how far it has come, as it did the last time.
+    /// Whether its prompt tells how far it has come, as it did the last time. Else the control channel does.
     pub fn counts(&self) -> bool {
-        self.count.is_some()
+        self.count.is_some() && !self.may_be_lied_to
     }
 
     /// Whether it has printed a prompt since, for a line that it has taken since.
     pub fn has_come_back(&self) -> bool {
-        let report = prompt::listen(&self.heard, &self.nonce).report;
+        let report = prompt::listen(&self.heard, &self.nonce).report.filter(|_| !self.may_be_lied_to);
         report.is_some_and(|report| !report.count.is_empty() && Some(report.count) != self.count)
     }
+}
+
+/// Where the shell prints its prompts: the host's end, and the shell's. A pair of sockets, which nobody can open
+/// through `/proc`: a command could read the prompts of a pipe, and the host would wait for them. Whoever has the
+/// shell's end finds it at its end.
+fn status_channel() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    shutdown(&ours, Shutdown::Write)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    Ok((ours, theirs))
 }
 
 /// A new terminal: the host's end, and the program's.

@@ -182,7 +182,7 @@ pub fn may_start_jobs(text: &str, state: &Snapshot) -> bool {
 }
 
 /// An `&` that is not part of `&&`, `>&`, `<&` or `&>`.
-fn has_async(text: &str) -> bool {
+pub fn has_async(text: &str) -> bool {
     let bytes = text.as_bytes();
     let at = |index: Option<usize>| index.and_then(|index| bytes.get(index)).copied().unwrap_or(b' ');
     (0..bytes.len()).any(|index| {

@@ -5,6 +5,7 @@
 //! about itself is only checked, and what it closes is put back. Wrong in one direction costs time;
 //! in the other, the shell is replaced as after a crash.
 
+use super::plain::has_async;
 use super::snapshot::Snapshot;
 
 /// Whether the text, or what it may call, could write to a descriptor that is not its own.
@@ -17,12 +18,18 @@ pub fn may_close_descriptors(text: &str, state: &Snapshot) -> bool {
     has_word(text, "exec") || reads_more(text) || calls(text, state, |body| has_word(body, "exec"))
 }
 
+/// Whether the text may leave a process behind that writes to such a descriptor while later texts run.
+pub fn may_leave_writer(text: &str, state: &Snapshot) -> bool {
+    let does = |what: fn(&str) -> bool| what(text) || calls(text, state, what);
+    does(has_async) && does(writes_to_descriptors)
+}
+
 fn names_descriptors(text: &str) -> bool {
-    text.contains("/proc/")
-        || text.contains("/dev/fd")
-        || has_word(text, "exec")
-        || reads_more(text)
-        || dups(text)
+    writes_to_descriptors(text) || has_word(text, "exec") || reads_more(text)
+}
+
+fn writes_to_descriptors(text: &str) -> bool {
+    text.contains("/proc/") || text.contains("/dev/fd") || dups(text)
 }
 
 /// A text from elsewhere may do anything.
@@ -96,6 +103,11 @@ mod tests {
         state.functions.insert("f".to_owned(), "f () { echo x >&12; }".to_owned());
         assert!(may_reach_descriptors("f", &state) && !may_reach_descriptors("ff", &state));
         assert!(!may_close_descriptors("f", &state));
+        assert!(may_leave_writer("f &", &state) && !may_leave_writer("f", &state));
+        assert!(
+            !may_leave_writer("make 2>&1 &", &state)
+                && may_leave_writer("while :; do x >&12; done &", &state)
+        );
         state.aliases.insert("q".to_owned(), "alias q='exec 10<&-'".to_owned());
         assert!(may_close_descriptors("q", &state));
     }
