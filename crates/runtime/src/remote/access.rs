@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use trl_client::remote::{Address, DialError, RemoteAccess};
+use trl_sys::private::{SecretError, read_secret};
+
+/// Longest file with a token, in bytes.
+const MAX_TOKEN_FILE: u64 = 64 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -105,12 +108,11 @@ fn read_ca(path: &Path) -> Result<String, DialError> {
 /// A token in a file that nobody else can read.
 fn secret(path: &Path) -> Result<String, String> {
     let help = "write the token into that file (mode 0600)";
-    let meta = fs::metadata(path).map_err(|error| format!("{error}; {help}"))?;
-    let mode = meta.mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(format!("others can read it (mode {mode:04o}); `chmod 600` closes it"));
-    }
-    let text = fs::read_to_string(path).map_err(|error| format!("{error}; {help}"))?;
+    let mut text = String::new();
+    read_secret(path, MAX_TOKEN_FILE, &mut text).map_err(|error| match error {
+        SecretError::Open { .. } => error.to_string(),
+        error => format!("{error}; {help}"),
+    })?;
     match text.trim() {
         "" => Err(format!("it is empty; {help}")),
         token => Ok(token.to_owned()),
