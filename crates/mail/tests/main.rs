@@ -12,6 +12,7 @@ mod envelope;
 mod exchange;
 mod handmade;
 mod hostile;
+mod leases;
 mod notices;
 mod registry;
 mod resending;

@@ -76,6 +76,19 @@ async fn what_a_living_session_keeps_is_not_too_old() {
     assert!(exists(&dir.join("journal-1.log")));
 }
 
+/// A socket under the name of another session: whoever asks for that one must not be given this one.
+#[tokio::test]
+async fn a_host_that_answers_for_another_session_is_left_alone() {
+    let home = Home::new();
+    let listener = UnixListener::bind(home.socket(SessionId(7))).unwrap();
+    let (runtime, _host) = tokio::join!(Runtime::start(home.config()), FakeHost::accept(&listener));
+    let Ok(Reply::SessionList(list)) = ask(&runtime.unwrap(), m::SessionList::NAME, json!(null)).await else {
+        panic!("a list")
+    };
+    assert_eq!(list.sessions, []);
+    assert!(exists(&home.socket(SessionId(7))));
+}
+
 #[tokio::test]
 async fn a_session_ends_when_its_host_says_so_and_is_lost_when_it_does_not() {
     for (said, state) in [(true, SessionState::Terminated), (false, SessionState::Lost)] {

@@ -6,7 +6,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -172,6 +172,39 @@ fn nothing_is_sent_to_a_socket_of_another_user() {
     let output = client(dir.path(), &dir.path().join("trl.sock")).output().unwrap();
     assert!(stderr(&output).contains("trl.sock belongs to user 65534"), "{output:?}");
     assert_eq!(listener.heard(), "");
+    // Their link, which leads to a place of ours until they make another one.
+    let (link, ours) = (dir.path().join("link"), dir.path().join("ours"));
+    fs::create_dir(&ours).unwrap();
+    symlink(&ours, &link).unwrap();
+    lchown(&link, Some(NOBODY), Some(NOBODY)).unwrap();
+    let output = client(dir.path(), &link.join("trl.sock")).output().unwrap();
+    assert!(stderr(&output).contains(&format!("{} belongs to user 65534", link.display())), "{output:?}");
+}
+
+/// Clients that start a daemon take turns by a file in the runtime directory.
+#[test]
+fn no_daemon_is_started_from_a_directory_of_another_user() {
+    if !needs::root(WHY) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let theirs = dir.path().join("theirs");
+    fs::create_dir(&theirs).unwrap();
+    chown(&theirs, Some(NOBODY), Some(NOBODY)).unwrap();
+    let output = Command::new(trl!())
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", dir.path())
+        .arg("--socket")
+        .arg(dir.path().join("trl.sock"))
+        .arg("--runtime-dir")
+        .arg(&theirs)
+        .args(["run", "echo hi"])
+        .output()
+        .unwrap();
+    assert!(!output.status.success(), "{output:?}");
+    assert!(stderr(&output).contains("belongs to another user"), "{output:?}");
+    assert_eq!(fs::read_dir(&theirs).unwrap().count(), 0, "nothing is put there");
 }
 
 #[test]
@@ -260,11 +293,47 @@ fn tokens_and_state_of_another_user_are_not_used() {
     for path in [&tokens, &state] {
         chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
     }
-    for args in [&["--http", "127.0.0.1:0", "--tokens", "tokens"][..], &["--state-dir", "state"]] {
+    // A link of theirs to what is ours, and one of ours to what is theirs.
+    let (by_them, to_them) = (daemon.work().join("by-them"), daemon.work().join("to-them"));
+    symlink(daemon.work().join("own"), &by_them).unwrap();
+    symlink(&state, &to_them).unwrap();
+    fs::create_dir(daemon.work().join("own")).unwrap();
+    lchown(&by_them, Some(NOBODY), Some(NOBODY)).unwrap();
+    for args in [
+        &["--http", "127.0.0.1:0", "--tokens", "tokens"][..],
+        &["--state-dir", "state"],
+        &["--state-dir", "by-them"],
+        &["--state-dir", "to-them"],
+    ] {
         let output = serve(&daemon).args(args).output().unwrap();
         assert!(matches!(output.status.code(), Some(69 | 78)), "{args:?}: {output:?}");
         assert!(stderr(&output).contains("belongs to user 65534"), "{output:?}");
     }
+}
+
+/// The system's directories belong to root, and there they seem to belong to the user who stands for everybody
+/// that the namespace does not know. It is no reason to refuse them.
+#[test]
+fn a_user_namespace_without_root_is_used_like_any_other_place() {
+    if !needs::root(WHY) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    chown(dir.path(), Some(1000), Some(1000)).unwrap();
+    let output = Command::new("setpriv")
+        .args(["--reuid=1000", "--regid=1000", "--clear-groups", "unshare", "--user", "--map-user=1000"])
+        .args(["sh", "-c", "$TRL run 'echo hi' && $TRL shutdown"])
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("TRL_HOME", dir.path().join("home"))
+        .env("TRL", trl!())
+        .current_dir("/")
+        .output()
+        .unwrap();
+    if stderr(&output).contains("unshare failed") || stderr(&output).contains("unshare: ") {
+        return needs::skip("ordinary users cannot make user namespaces here");
+    }
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "hi\n", "{output:?}");
 }
 
 /// Runs a script with an empty /tmp of its own. `$TRL` is the binary.

@@ -93,6 +93,31 @@ fn a_host_that_is_lost_with_broken_files_is_damaged_at_once_and_its_name_is_free
     assert_eq!(String::from_utf8_lossy(&output.stdout), "fresh\n", "{output:?}");
 }
 
+/// Restarted by it, one session would have the variables and the directory of the other.
+#[test]
+fn the_description_of_another_session_is_not_taken_for_its_own() {
+    let mut daemon = daemon!();
+    let mut sessions = [daemon.session(Shell::Bash), daemon.session(Shell::Bash)];
+    for session in &mut sessions {
+        session.ok("x=1");
+        session.ok(":");
+    }
+    let files = [0, 1].map(|n| description(&daemon, &sessions[n]));
+    let hosts = sessions.each_mut().map(Session::host_pid);
+    daemon.kill9();
+    for host in hosts {
+        process::signal(host, process::Signal::KILL);
+        process::assert_ends("the host", host);
+    }
+    fs::copy(&files[0], &files[1]).unwrap();
+    daemon.restart();
+    let [whole, other] = &mut sessions;
+    for (session, state) in [(whole, "lost"), (other, "damaged")] {
+        session.connection = daemon.connect();
+        assert_eq!(session.info()["state"], state);
+    }
+}
+
 /// The number of a host that is gone may belong to somebody else by now.
 #[test]
 fn a_process_that_is_no_host_is_not_taken_for_one() {

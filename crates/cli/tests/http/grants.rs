@@ -304,6 +304,8 @@ fn what_is_asked_beyond_the_grant_is_refused_with_its_terms() {
     assert_eq!(run("echo ${SECRET_OF_THE_OWNER-gone} $OWN"), "gone 1\n");
     assert_eq!(run(&format!("cat {} 2>&1 | grep -c hidden", secret.display())), "0\n");
     assert_eq!(http.ok(m::SessionInfo::NAME, json!({"session_id": "s"}))["limits"]["open_files"], 256);
+    let alone = json!({"command": "echo ${SECRET_OF_THE_OWNER-gone}"});
+    assert_eq!(http.ok(m::ExecRun::NAME, alone)["stdout"], "gone\n", "also for one command");
     // A port of the machine's network is none of the session's.
     let started = http.ok(m::ExecStart::NAME, json!({"session_id": "s", "command": "sleep 100"}));
     let until = json!({"port": {"port": http.address.port()}});

@@ -158,6 +158,21 @@ fn sessions_belong_to_the_grant_they_were_created_under_also_for_the_next_daemon
     assert!(grants.claim(SessionId(4), Some(&key), |_| false).is_err());
 }
 
+/// However many came after them, since they are to end with the grant.
+#[test]
+fn sessions_that_live_are_not_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let grants = Grants::load(dir.path().to_owned());
+    grants.add(grant(Profile::Workspace)).unwrap();
+    let key = grants.of_token(b"secret").unwrap().unwrap();
+    let lives = |id: SessionId| id == SessionId(3);
+    for n in 1..=REMEMBERED as u32 + 10 {
+        grants.claim(SessionId(n), Some(&key), lives).unwrap();
+    }
+    assert!(grants.owns(&key, SessionId(3)) && !grants.owns(&key, SessionId(4)));
+    assert!(grants.owns(&key, SessionId(REMEMBERED as u32 + 10)));
+}
+
 #[test]
 fn only_what_programs_need_is_inherited() {
     for (name, kept) in
