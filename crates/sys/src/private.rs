@@ -118,6 +118,19 @@ mod tests {
     }
 
     #[test]
+    fn a_mask_that_takes_away_our_own_access_does_no_harm() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/b");
+        let before = rustix::process::umask(rustix::fs::Mode::RWXU);
+        let made = make_private(&path);
+        rustix::process::umask(before);
+        made.unwrap();
+        for dir in [&*path, path.parent().unwrap()] {
+            assert_eq!(dir.metadata().unwrap().mode() & 0o777, 0o700, "{}", dir.display());
+        }
+    }
+
+    #[test]
     fn only_private_files_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
@@ -126,7 +139,9 @@ mod tests {
             let mut text = String::new();
             read_secret(path, 64, &mut text).map(|()| text)
         };
-        for (mode, fine) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false), (0o660, false)] {
+        // Who can write it could choose the secret.
+        let open = [0o640, 0o604, 0o660, 0o620, 0o602].map(|mode| (mode, false));
+        for (mode, fine) in [(0o600, true), (0o400, true)].into_iter().chain(open) {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             let read = read(&path);
             assert_eq!(read.is_ok(), fine, "{mode:o}: {read:?}");

@@ -2,19 +2,19 @@
 //!
 //! Other users are played by processes that give up root, so most of this needs root.
 
-#![allow(clippy::unwrap_used, reason = "that is how a test fails")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "that is how a test fails")]
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use trl_protocol::{Method as _, methods as m};
 
 use serde_json::json;
 use trl_testkit::process::{self, Signal};
-use trl_testkit::{Daemon, Shell, daemon, needs, trl};
+use trl_testkit::{Daemon, GUARD, Shell, daemon, needs, trl, wait_until};
 
 const NOBODY: u32 = 65534;
 const WHY: &str = "start processes of other users";
@@ -112,6 +112,13 @@ fn serve(daemon: &Daemon) -> Command {
     command
 }
 
+/// Each socket's daemon has a directory of its own for its hosts, or the runtime directory itself.
+fn host_socket(run: &Path, session: &str) -> PathBuf {
+    let dirs = fs::read_dir(run).unwrap().map(|entry| entry.unwrap().path());
+    let mut found = dirs.chain([run.to_owned()]).map(|dir| dir.join(format!("hosts/{session}.sock")));
+    found.find(|socket| socket.exists()).unwrap()
+}
+
 #[test]
 fn another_user_is_turned_away() {
     if !needs::root(WHY) {
@@ -120,8 +127,7 @@ fn another_user_is_turned_away() {
     let daemon = daemon!();
     let session = daemon.session(Shell::Bash);
     // The way is opened on purpose: what is left is the check of the peer.
-    let host = fs::read_dir(daemon.home().join("run")).unwrap().next().unwrap().unwrap().path().join("hosts");
-    let host = host.join(format!("{}.sock", session.id));
+    let host = host_socket(&daemon.home().join("run"), &session.id);
     let (run, home) = (daemon.home().join("run"), daemon.home());
     let dirs = [
         home.parent().unwrap(),
@@ -179,6 +185,41 @@ fn nothing_is_sent_to_a_socket_of_another_user() {
     lchown(&link, Some(NOBODY), Some(NOBODY)).unwrap();
     let output = client(dir.path(), &link.join("trl.sock")).output().unwrap();
     assert!(stderr(&output).contains(&format!("{} belongs to user 65534", link.display())), "{output:?}");
+}
+
+/// Root can do everything anyway, and clears up after others.
+#[test]
+fn root_is_answered_by_the_daemon_and_the_hosts_of_another_user() {
+    if !needs::root(WHY) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    chown(dir.path(), Some(1000), Some(1000)).unwrap();
+    let mut daemon = Command::new("setpriv")
+        .args(["--reuid=1000", "--regid=1000", "--clear-groups"])
+        .arg(trl!())
+        .args(["serve", "--exit-idle", "2"])
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("TRL_HOME", dir.path())
+        .current_dir("/")
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let socket = dir.path().join("run/trl.sock");
+    wait_until("the daemon listens", GUARD, || UnixStream::connect(&socket).is_ok());
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    stream.write_all(b"{\"id\":1,\"method\":\"session.create\",\"params\":{\"shell\":\"sh\"}}\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(&stream).read_line(&mut line).unwrap();
+    let made: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let id = made["data"]["session_id"].as_str().unwrap_or_else(|| panic!("{line}"));
+    let mut host = UnixStream::connect(host_socket(&dir.path().join("run"), id)).unwrap();
+    host.write_all(b"\x03\0\0\0J{}").unwrap();
+    assert!(host.read(&mut [0; 64]).unwrap() > 0, "a host answers every message");
+    drop(host);
+    stream.write_all(b"{\"id\":2,\"method\":\"system.shutdown\"}\n").unwrap();
+    assert!(daemon.wait().unwrap().success());
 }
 
 /// Clients that start a daemon take turns by a file in the runtime directory.
