@@ -82,6 +82,17 @@ async fn what_is_not_a_dead_daemons_is_left_as_it_is() {
 }
 
 #[tokio::test]
+async fn what_took_the_place_of_its_socket_is_left_as_it_is() {
+    let mut daemon = start().await;
+    let (socket, other) = (daemon.socket(), daemon.dir.path().join("other.sock"));
+    let _stranger = std::os::unix::net::UnixListener::bind(&other).unwrap();
+    std::fs::rename(&other, &socket).unwrap();
+    daemon.ask_to_stop();
+    let _dir = daemon.ended().await;
+    assert!(socket.exists());
+}
+
+#[tokio::test]
 async fn shutdown_is_answered_first_and_the_next_daemon_can_start_at_once() {
     let daemon = start().await;
     let mut idle = daemon.connect().await;

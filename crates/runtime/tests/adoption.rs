@@ -9,7 +9,7 @@ use fake_host::{FakeHost, Home, ID, adopted, ask, exists, info};
 use serde_json::json;
 use tokio::net::UnixListener;
 use trl_protocol::session::{SessionInfo, SessionState};
-use trl_protocol::wire::{FromHost, ToHost};
+use trl_protocol::wire::{FromHost, HOST_PROTOCOL, ToHost};
 use trl_protocol::{Code, Reply, SessionId};
 use trl_runtime::Runtime;
 
@@ -74,6 +74,21 @@ async fn what_a_living_session_keeps_is_not_too_old() {
     let (runtime, _host) = tokio::join!(Runtime::start(home.config()), FakeHost::accept(&listener));
     runtime.unwrap();
     assert!(exists(&dir.join("journal-1.log")));
+}
+
+/// It lives, and only its own version of the daemon may judge what it keeps.
+#[tokio::test]
+async fn what_a_host_keeps_that_is_left_alone_is_not_too_old() {
+    let home = Home::new();
+    let listener = UnixListener::bind(home.socket(ID)).unwrap();
+    let dir = home.state_dir(ID);
+    std::fs::create_dir_all(&dir).unwrap();
+    let long_ago = SystemTime::now() - Duration::from_secs(30 * 86_400);
+    std::fs::File::open(&dir).unwrap().set_modified(long_ago).unwrap();
+    let newer = FakeHost::accept_as(&listener, HOST_PROTOCOL + 1);
+    let (runtime, _host) = tokio::join!(Runtime::start(home.config()), newer);
+    runtime.unwrap();
+    assert!(exists(&dir));
 }
 
 /// A socket under the name of another session: whoever asks for that one must not be given this one.

@@ -283,13 +283,14 @@ fn a_directory_that_others_can_write_to_is_refused_by_client_and_daemon() {
     // A daemon has two kinds of sockets: its own, and those of its hosts.
     let open = tempfile::tempdir().unwrap();
     open_to_all(open.path());
-    let (ours, theirs) = (dir.join("second.sock"), open.path().join("second.sock"));
+    let (ours, theirs) = (dir.join("second.sock"), open.path().join("new/second.sock"));
     for (socket, runtime) in [(&theirs, dir.join("run")), (&ours, open.path().join("run"))] {
         let output =
             serve(&daemon).arg("--socket").arg(socket).arg("--runtime-dir").arg(runtime).output().unwrap();
         assert_eq!(output.status.code(), Some(69), "{output:?}");
         assert!(stderr(&output).contains("can be written by other users"), "{output:?}");
     }
+    assert!(!open.path().join("new").exists(), "nothing is made in such a place");
 }
 
 #[test]

@@ -194,6 +194,26 @@ in_each_shell!(
     every_kind_of_state_comes_back,
 );
 
+/// Nobody was there to end what was left, so the next daemon does.
+#[test]
+fn nothing_of_it_runs_on_when_keeper_host_and_daemon_were_killed() {
+    let mut daemon = daemon!();
+    let mut session = daemon.session(Shell::Bash);
+    session.ok("sleep 1001 & (setsid sleep 1002 &)");
+    let host = session.host_pid();
+    let everyone = process::descendants(host);
+    let keeper = process::read(host).map(|host| host.parent).unwrap_or_default();
+    daemon.kill9();
+    for (what, pid) in [("the keeper", keeper), ("the host", host)] {
+        process::signal(pid, process::Signal::KILL);
+        process::assert_ends(what, pid);
+    }
+    daemon.restart();
+    for pid in everyone {
+        process::assert_ends("a process of a lost session", pid);
+    }
+}
+
 #[test]
 fn a_lost_session_can_be_forgotten() {
     let mut daemon = daemon!();

@@ -54,6 +54,24 @@ fn a_person_and_an_agent_share_one_shell(shell: Shell) {
     session.run("echo $mine").exits(0).prints("too\n", "");
 }
 
+/// Who only looks and thinks is there all the same.
+#[test]
+fn a_session_does_not_end_as_idle_while_a_person_is_attached() {
+    let daemon = daemon!();
+    let mut session = daemon.session_with(Shell::Bash, json!({"name": "work", "idle_timeout_s": 0.6}));
+    session.ok("mkfifo go");
+    // A command that runs until the person is there.
+    let waiting = session.start(json!({"command": "read x <go"}));
+    let mut person = attach(&daemon, &["attach", "work"]);
+    person.sees("Ctrl-] leaves");
+    std::fs::write(daemon.work().join("go"), "\n").unwrap();
+    session.attach(&waiting);
+    daemon.session(Shell::Bash).ok("sleep .9");
+    session.survives();
+    person.types(KEY);
+    assert_eq!(person.ends().code(), Some(0));
+}
+
 #[test]
 fn the_window_gives_the_size_and_a_full_screen_program_comes_back() {
     let daemon = daemon!();
