@@ -125,6 +125,9 @@ mod tests {
             ("PAGER", "less"),
             ("TRL_AUTH_TOKEN", "secret"),
             ("TRL_SESSION_NAME", "outer"),
+            ("NOTIFY_SOCKET", "/run/systemd/notify"),
+            ("LISTEN_FDS", "1"),
+            ("SHLVL", "3"),
         ]);
         config.socket = Some("/r/trl.sock".into());
         let asked = map(&[("GIT_PAGER", "less"), ("B", "2")]);
@@ -137,6 +140,9 @@ mod tests {
             ("GIT_PAGER", Some("less")),
             ("TERM", Some("dumb")),
             ("TRL_AUTH_TOKEN", None),
+            ("NOTIFY_SOCKET", None),
+            ("LISTEN_FDS", None),
+            ("SHLVL", None),
             ("TRL_SESSION_NAME", None),
             ("TRL_SESSION_ID", Some("s-00000007")),
             ("TRL_SOCKET_PATH", Some("/r/trl.sock")),

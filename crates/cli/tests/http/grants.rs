@@ -195,6 +195,12 @@ fn only_sessions_of_the_grant_exist_for_its_holder() {
         |(method, params, rule)| {
             let answer = socket.call(method, params.clone());
             let code = &answer["error"]["code"];
+            if !matches!(rule, Allowed) {
+                let body = json!({"id": 1, "method": method, "params": params}).to_string();
+                let events = [("Accept", "text/event-stream")];
+                let as_events = http.ask("POST", "/v1/rpc", &events, body.as_bytes()).json();
+                assert_eq!(&as_events["error"]["code"], code, "{method} with events: {as_events}");
+            }
             match rule {
                 Allowed => assert_ne!(code, "AUTH_FAILED", "{method}: {answer}"),
                 Own => {
