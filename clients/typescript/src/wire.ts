@@ -57,6 +57,10 @@ export class LineReader {
 
   /** The lines that are whole now. */
   feed(data: Buffer): string[] {
+    // As it is nearly always: whole lines and nothing else.
+    if (this.#pieces.length === 0 && data[data.length - 1] === 10) {
+      return data.toString("utf8", 0, data.length - 1).split("\n");
+    }
     let end = data.indexOf(10);
     if (end < 0) {
       this.#pieces.push(data);
