@@ -112,13 +112,22 @@ impl Located {
         }
     }
 
-    /// Another name in the same directory.
-    pub(super) fn sibling(&self, name: &OsStr) -> OsString {
+    /// Another name in the same directory, which nobody else uses. A process id would not do: sessions that share
+    /// the directory may each have their own.
+    pub(super) fn fresh_name(&self) -> io::Result<OsString> {
+        let mut number = [0; 8];
+        // SAFETY: the kernel writes that many bytes there. The crate of this name may keep a descriptor, which a worker
+        // has closed.
+        let written = unsafe { libc::getrandom(number.as_mut_ptr().cast(), number.len(), 0) };
+        if usize::try_from(written) != Ok(number.len()) {
+            return Err(io::Error::last_os_error());
+        }
+        let number = u64::from_ne_bytes(number);
         // Kept short: a name has at most 255 bytes.
         let kept = &self.name.as_bytes()[..self.name.len().min(200)];
-        let mut sibling = OsString::from(".");
-        sibling.push(OsStr::from_bytes(kept));
-        sibling.push(name);
-        sibling
+        let mut fresh = OsString::from(".");
+        fresh.push(OsStr::from_bytes(kept));
+        fresh.push(format!(".trl-{number:016x}"));
+        Ok(fresh)
     }
 }

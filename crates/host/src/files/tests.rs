@@ -160,6 +160,17 @@ fn a_write_replaces_as_a_whole_and_keeps_permissions_and_links() {
     assert_eq!(files.names("."), ["dangling", "f", "link", "new"]);
 }
 
+/// In another session, with process ids of its own, somebody may write the same file at the same time.
+#[test]
+fn what_another_process_of_the_same_id_writes_is_left_alone() {
+    let files = Files::new();
+    let others = format!(".f.trl-{}", std::process::id());
+    files.put(&others, "half of it");
+    files.ask(write("f", "hello")).unwrap();
+    assert_eq!((files.content(&others), files.content("f")), ("half of it".into(), "hello".into()));
+    assert_eq!(files.names("."), [others.as_str(), "f"]);
+}
+
 #[test]
 fn parents_modes_and_appending() {
     let files = Files::new();

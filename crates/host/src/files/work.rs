@@ -55,8 +55,7 @@ fn across_devices(source: &Located, target: &Located, overwrite: bool) -> io::Re
         return Err(Errno::EXIST.into());
     }
     let (mut from, stat) = source.open(OFlags::RDONLY)?;
-    let unique = format!(".trl-{}", std::process::id());
-    let fresh = target.sibling(unique.as_ref());
+    let fresh = target.fresh_name()?;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let mode = rustix::fs::Mode::from_raw_mode(stat.st_mode & 0o7777);
     let mut copy = std::fs::File::from(rustix::fs::openat(&target.dir, &fresh, flags, mode)?);

@@ -11,7 +11,6 @@ use std::os::unix::fs::FileExt as _;
 use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, fchmod, fchown, openat, renameat_with, unlinkat,
 };
-use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 use trl_protocol::fault::{Code, Fault};
 use trl_protocol::file::{FileDone, WriteParams, WriteReply};
@@ -133,8 +132,7 @@ pub(super) fn replace(
     if before.is_some() {
         at.open(OFlags::WRONLY)?;
     }
-    let unique = format!(".trl-{}", std::process::id());
-    let fresh = at.sibling(unique.as_ref());
+    let fresh = at.fresh_name()?;
     let mut file = create(at, &fresh, mode, true)?;
     let written = (|| {
         if let Some(before) = &before {
@@ -166,14 +164,7 @@ fn create(
     let mut flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     flags.set(OFlags::EXCL, exclusive);
     let asked = Mode::from_raw_mode(mode.map_or(0o666, |mode| mode.0));
-    let file = match openat(&at.dir, name, flags, asked) {
-        Err(Errno::EXIST) => {
-            // Left by one that was killed with the same process id.
-            unlinkat(&at.dir, name, AtFlags::empty())?;
-            openat(&at.dir, name, flags, asked)?
-        }
-        opened => opened?,
-    };
+    let file = openat(&at.dir, name, flags, asked)?;
     if mode.is_some() {
         // Whatever the umask takes away.
         fchmod(file.as_fd(), asked)?;
