@@ -638,6 +638,11 @@ export interface FileWriteReply {
   readonly total_bytes: number;
 }
 
+export interface Foreign {
+  /** Its name on that daemon, which is no name here. */
+  readonly name: string | null;
+}
+
 /** Bytes between the two offsets are no longer kept. */
 export interface GapEvent {
   readonly from: number;
@@ -964,6 +969,8 @@ export interface RuntimeFound {
   /** Since when the state is what it is; RFC 3339. */
   readonly since: string;
   readonly state: RuntimeState;
+  /** What a configured name stands for, as `runtime` of `session.create` takes it, too. */
+  readonly target?: string | null;
   readonly version: string;
 }
 
@@ -1082,6 +1089,11 @@ export interface SessionInfo {
   readonly damage?: string | null;
   /** Names of the variables given at creation and exported since; never a value. */
   readonly env_keys: readonly string[];
+  /**
+   * Of a session that somebody else has made on another daemon. It is used by its id, and stays when
+   * this daemon ends.
+   */
+  readonly foreign?: Foreign | null;
   readonly host_pid: number;
   readonly idle_timeout_s: number;
   /** Of a session with isolation or limits. */
@@ -1462,6 +1474,8 @@ export interface ExecInfoParams {
 }
 
 export interface ExecListParams {
+  /** Only commands of sessions of this daemon itself, none on other daemons. */
+  readonly own?: boolean;
   readonly session_id?: string | null;
 }
 
@@ -2026,8 +2040,10 @@ export interface SessionInputParams {
   readonly session_id: string;
 }
 
-/** Params of requests that take none. */
-export type SessionListParams = Readonly<Record<string, never>>;
+export interface SessionListParams {
+  /** Only sessions of this daemon itself, none on other daemons. */
+  readonly own?: boolean;
+}
 
 export interface SessionRenameParams {
   /** Its new name, unique among living sessions. */

@@ -24,7 +24,7 @@ pub enum Request => Reply {
     /// Creates a session: a living shell whose state carries over from command to command.
     SessionCreate = "session.create", session::CreateParams => session::Created, CHANGES;
     /// Lists the sessions.
-    SessionList = "session.list", NoParams => session::SessionList, READS;
+    SessionList = "session.list", session::ListParams => session::SessionList, READS;
     /// Describes one session.
     SessionInfo = "session.info", session::SessionParams => session::SessionInfo, READS;
     /// Ends a session and every process it started.

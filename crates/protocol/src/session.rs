@@ -304,6 +304,9 @@ pub struct SessionInfo {
     /// Where it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
+    /// Of a session that somebody else has made on another daemon. It is used by its id, and stays when this daemon ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<Foreign>,
     /// Of a damaged session: what is wrong with it, and what can be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
@@ -312,6 +315,20 @@ pub struct SessionInfo {
     pub startup_output: Option<String>,
     #[serde(flatten)]
     pub confinement: Confinement,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Foreign {
+    /// Its name on that daemon, which is no name here.
+    pub name: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListParams {
+    /// Only sessions of this daemon itself, none on other daemons.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -231,6 +231,7 @@ fn unknown_info(id: SessionId, unused: Duration) -> SessionInfo {
         queued: 0,
         unresponsive: false,
         runtime: None,
+        foreign: None,
         damage: None,
         startup_output: None,
         confinement: Default::default(),

@@ -67,8 +67,8 @@ impl Runtime {
             Request::SessionCreate(params) => {
                 wrap::<m::SessionCreate>(session::create::perform(runtime, params, caller).await)
             }
-            Request::SessionList(_) => {
-                wrap::<m::SessionList>(Ok(session::list::perform(runtime, caller).await))
+            Request::SessionList(params) => {
+                wrap::<m::SessionList>(Ok(session::list::perform(runtime, &params, caller).await))
             }
             Request::SessionInfo(params) => {
                 wrap::<m::SessionInfo>(session::info::perform(runtime, &params).await)

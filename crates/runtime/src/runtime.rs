@@ -261,11 +261,14 @@ impl Inner {
 
     async fn end_bound(self: Arc<Self>, item: BoundItem) {
         let ended = match item {
-            BoundItem::Session(id) => {
-                let params = DestroyParams { session_id: id.to_string(), force: false };
-                ops::session::destroy::perform(&self, &params).await.map(drop)
-            }
-            BoundItem::Exec(id) if self.registry.remote(&id.session.to_string()).is_some() => {
+            BoundItem::Session(id) => match remote::session(&self, &id.to_string()) {
+                Some(session) => remote::end(&self, &session, false).await,
+                None => {
+                    let params = DestroyParams { session_id: id.to_string(), force: false };
+                    ops::session::destroy::perform(&self, &params).await.map(drop)
+                }
+            },
+            BoundItem::Exec(id) if remote::session(&self, &id.session.to_string()).is_some() => {
                 remote::cancel(&self, id).await.unwrap_or(Ok(()))
             }
             BoundItem::Exec(id) => {

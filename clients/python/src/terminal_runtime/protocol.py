@@ -1282,6 +1282,18 @@ class FileWriteReply(Shown):
 
 
 @dataclass(slots=True, kw_only=True)
+class Foreign(Shown):
+    #: Its name on that daemon, which is no name here.
+    name: str | None
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            name=data["name"],
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class GapEvent(Shown):
     """Bytes between the two offsets are no longer kept."""
 
@@ -1893,6 +1905,8 @@ class RuntimeFound(Shown):
     #: Since when the state is what it is; RFC 3339.
     since: str
     state: RuntimeState
+    #: What a configured name stands for, as `runtime` of `session.create` takes it, too.
+    target: str | None = None
     version: str
 
     @classmethod
@@ -1920,6 +1934,7 @@ class RuntimeFound(Shown):
             shells=[ShellFound.decode(item) for item in data["shells"]],
             since=data["since"],
             state=data["state"],
+            target=data.get("target"),
             version=data["version"],
         )
 
@@ -2098,6 +2113,9 @@ class SessionInfo(Shown):
     damage: str | None = None
     #: Names of the variables given at creation and exported since; never a value.
     env_keys: list[str]
+    #: Of a session that somebody else has made on another daemon. It is used by its id,
+    #: and stays when this daemon ends.
+    foreign: Foreign | None = None
     host_pid: int
     idle_timeout_s: float
     #: Of a session with isolation or limits.
@@ -2138,6 +2156,7 @@ class SessionInfo(Shown):
             created_at=data["created_at"],
             damage=data.get("damage"),
             env_keys=data["env_keys"],
+            foreign=(None if (item := data.get("foreign")) is None else Foreign.decode(item)),
             host_pid=data["host_pid"],
             idle_timeout_s=data["idle_timeout_s"],
             isolation=(None if (item := data.get("isolation")) is None else IsolationReport.decode(item)),

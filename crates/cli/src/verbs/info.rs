@@ -32,7 +32,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     }
     output.text(&fields(&session, output))?;
     let listed = client
-        .call::<methods::ExecList>(&ListParams { session_id: Some(session.session_id.to_string()) })
+        .call::<methods::ExecList>(&ListParams {
+            session_id: Some(session.session_id.to_string()),
+            own: false,
+        })
         .await?;
     if !listed.execs.is_empty() {
         let first = listed.execs.len().saturating_sub(LAST_COMMANDS);
@@ -54,6 +57,7 @@ fn fields(session: &SessionInfo, output: Output) -> String {
             format!("{} (pid {})", session.shell, session.pid.map_or("-".to_owned(), |pid| pid.to_string())),
         ),
         ("Directory", human::path(&session.working_dir, home.as_deref())),
+        ("Runtime", session.runtime.clone().unwrap_or_else(|| "local".to_owned())),
         ("Commands", session.command_count.to_string()),
         ("Created", format!("{} ({})", session.created_at, human::ago(&session.created_at))),
         ("Last used", format!("{} ({})", session.last_activity, human::ago(&session.last_activity))),

@@ -2,8 +2,7 @@
 
 use serde_json::json;
 use trl_protocol::methods;
-use trl_protocol::session::DestroyParams;
-use trl_protocol::system::NoParams;
+use trl_protocol::session::{DestroyParams, ListParams};
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
@@ -15,7 +14,7 @@ pub(crate) struct Args {
     /// Names or ids of sessions
     #[arg(value_name = "SESSION", required_unless_present = "all")]
     sessions: Vec<String>,
-    /// All of them
+    /// All of them, without those that others have made on other daemons
     #[arg(long, conflicts_with = "sessions")]
     all: bool,
     /// Kill immediately, without TERM and a grace period
@@ -26,8 +25,9 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let client = context.client().await?;
     let sessions = if args.all {
-        let list = client.call::<methods::SessionList>(&NoParams {}).await?;
-        list.sessions.iter().map(|session| session.session_id.to_string()).collect()
+        let list = client.call::<methods::SessionList>(&ListParams::default()).await?;
+        let ours = list.sessions.iter().filter(|session| session.foreign.is_none());
+        ours.map(|session| session.session_id.to_string()).collect()
     } else {
         args.sessions.clone()
     };

@@ -73,7 +73,9 @@ async fn find(client: &Client, named: &str) -> Result<ExecId> {
     if let Ok(exec) = named.parse() {
         return Ok(exec);
     }
-    let list = client.call::<methods::ExecList>(&ListParams { session_id: Some(named.to_owned()) }).await?;
+    let list = client
+        .call::<methods::ExecList>(&ListParams { session_id: Some(named.to_owned()), own: false })
+        .await?;
     let last = list.execs.last().map(|exec| exec.exec_id);
     last.ok_or_else(|| {
         Failure::unavailable(format!("session {named} has run no command whose output is kept"))

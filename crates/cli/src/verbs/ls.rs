@@ -1,14 +1,16 @@
 //! `trl ls`: the sessions there are.
 
 use trl_protocol::methods;
-use trl_protocol::session::{SessionInfo, SessionList, SessionState};
-use trl_protocol::system::NoParams;
+use trl_protocol::session::{ListParams, SessionInfo, SessionList, SessionState};
 
 use crate::context::Context;
 use crate::failure::Result;
 use crate::human;
 use crate::output::{self, Output};
 use crate::table::{Keep, Table};
+
+/// The runtime that is this machine.
+const LOCAL: &str = "local";
 
 /// List the sessions
 #[derive(Debug, clap::Args)]
@@ -22,7 +24,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     // A daemon that does not run has no sessions to show; starting one would not change that,
     // unless it adopts what an earlier one left.
-    let list = context.client().await?.call::<methods::SessionList>(&NoParams {}).await?;
+    let list = context.client().await?.call::<methods::SessionList>(&ListParams::default()).await?;
     print(args, &list, context.output)?;
     Ok(0)
 }
@@ -42,8 +44,13 @@ fn print(args: &Args, list: &SessionList, output: Output) -> Result<()> {
 }
 
 fn table(sessions: &[SessionInfo]) -> Table {
-    let mut table =
-        Table::new(&["ID", "NAME", "STATE", "SHELL", "CWD", "COMMANDS", "IDLE", "AGE"], "CWD", Keep::End);
+    let mut columns = vec!["ID", "NAME", "STATE", "SHELL", "CWD", "COMMANDS", "IDLE", "AGE"];
+    // Most people have all of them on this machine.
+    let places = sessions.iter().any(|session| place(session) != LOCAL);
+    if places {
+        columns.insert(2, "RUNTIME");
+    }
+    let mut table = Table::new(&columns, "CWD", Keep::End);
     let home = human::home_dir();
     for session in sessions {
         let idle = match session.state {
@@ -54,18 +61,36 @@ fn table(sessions: &[SessionInfo]) -> Table {
             | SessionState::Lost
             | SessionState::Damaged => human::age_of(&session.last_activity),
         };
-        table.row(vec![
+        let mut row = vec![
             session.session_id.to_string(),
-            session.name.clone().unwrap_or_else(|| "-".to_owned()),
+            name(session),
             state(session),
             session.shell.rsplit('/').next().unwrap_or_default().to_owned(),
             human::path(&session.working_dir, home.as_deref()),
             session.command_count.to_string(),
             idle,
             human::age_of(&session.created_at),
-        ]);
+        ];
+        if places {
+            row.insert(2, place(session).to_owned());
+        }
+        table.row(row);
     }
     table
+}
+
+/// Somebody else's session on another daemon has its name there in parentheses: it is not to be used here.
+fn name(session: &SessionInfo) -> String {
+    let theirs = || session.foreign.as_ref().and_then(|foreign| foreign.name.as_ref());
+    match (&session.name, theirs()) {
+        (Some(name), _) => name.clone(),
+        (None, Some(name)) => format!("({name})"),
+        (None, None) => "-".to_owned(),
+    }
+}
+
+fn place(session: &SessionInfo) -> &str {
+    session.runtime.as_deref().unwrap_or(LOCAL)
 }
 
 pub(crate) fn state(session: &SessionInfo) -> String {

@@ -27,7 +27,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let mut list = context
         .client()
         .await?
-        .call::<methods::ExecList>(&ListParams { session_id: args.session.clone() })
+        .call::<methods::ExecList>(&ListParams { session_id: args.session.clone(), own: false })
         .await?;
     if !args.all {
         list.execs.retain(|exec| exec.state != ExecState::Finished);

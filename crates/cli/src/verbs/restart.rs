@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use trl_protocol::methods;
+use trl_protocol::session::ListParams;
 use trl_protocol::system::{NoParams, ShutdownParams};
 
 use crate::context::Context;
@@ -27,7 +28,8 @@ pub(crate) async fn run(_args: &Args, context: &Context) -> Result<u8> {
     drop(old);
     let new = context.started().await?;
     let info = new.call::<methods::SystemInfo>(&NoParams {}).await?;
-    let sessions = new.call::<methods::SessionList>(&NoParams {}).await?.sessions.len();
+    let sessions = new.call::<methods::SessionList>(&ListParams::default()).await?.sessions;
+    let sessions = sessions.iter().filter(|session| session.foreign.is_none()).count();
     if context.output.json {
         context.output.json(&json!({
             "old_pid": before.pid,

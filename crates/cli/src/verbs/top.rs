@@ -9,8 +9,7 @@ use tokio::io::AsyncReadExt as _;
 use trl_client::Client;
 use trl_protocol::exec::{ExecInfo, ExecState, ListParams, Stream};
 use trl_protocol::methods;
-use trl_protocol::session::SessionInfo;
-use trl_protocol::system::NoParams;
+use trl_protocol::session::{self, SessionInfo};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::ls;
@@ -73,8 +72,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
 }
 
 async fn look(client: &Client) -> Result<Moment> {
-    let sessions = client.call::<methods::SessionList>(&NoParams {}).await?.sessions;
-    let mut execs = client.call::<methods::ExecList>(&ListParams { session_id: None }).await?.execs;
+    let sessions = client.call::<methods::SessionList>(&session::ListParams::default()).await?.sessions;
+    let mut execs =
+        client.call::<methods::ExecList>(&ListParams { session_id: None, own: false }).await?.execs;
     execs.retain(|exec| exec.state != ExecState::Finished);
     Ok(Moment { sessions, execs })
 }

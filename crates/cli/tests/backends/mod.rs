@@ -17,6 +17,7 @@ mod conformance;
 mod container;
 mod daemon;
 mod granted;
+mod listed;
 mod local;
 mod pipe;
 mod remote;

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use trl_testkit::{Builder, Connection, Daemon, GUARD, Proxy, process, wait_until};
 
 /// A daemon with HTTP at a port that it keeps when it is started again.
-fn far_daemon(change: impl FnOnce(Builder) -> Builder) -> (Daemon, SocketAddr) {
+pub(super) fn far_daemon(change: impl FnOnce(Builder) -> Builder) -> (Daemon, SocketAddr) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let builder = Daemon::builder(trl_testkit::trl!()).arg("--http").arg(port.to_string());
     (change(builder.env("TRL_AUTH_TOKEN", TOKEN)).start(), port)
 }
 
-const TOKEN: &str = "a-token-for-the-other-daemon-0123";
+pub(super) const TOKEN: &str = "a-token-for-the-other-daemon-0123";
 
 pub(super) fn write_private(path: &Path, text: &str) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -45,14 +45,14 @@ pub(super) fn state_dir(daemon: &Daemon) -> std::path::PathBuf {
 }
 
 /// The near one is dropped first: it ends its sessions on the other.
-struct Pair {
-    near: Daemon,
-    proxy: Proxy,
-    far: Daemon,
+pub(super) struct Pair {
+    pub(super) near: Daemon,
+    pub(super) proxy: Proxy,
+    pub(super) far: Daemon,
 }
 
 /// Two daemons and a network that can be cut.
-fn pair() -> Pair {
+pub(super) fn pair() -> Pair {
     let (far, address) = far_daemon(|builder| builder);
     let proxy = Proxy::to(address);
     let near = near_daemon(&format!("http://{}", proxy.address()), "labels = [\"big\"]\nmax_sessions = 8\n");
@@ -60,7 +60,7 @@ fn pair() -> Pair {
 }
 
 #[track_caller]
-fn create(connection: &mut Connection, name: &str) -> String {
+pub(super) fn create(connection: &mut Connection, name: &str) -> String {
     let created =
         connection.ok(m::SessionCreate::NAME, json!({"name": name, "shell": "bash", "runtime": "far"}));
     assert_eq!((&created["name"], &created["runtime"]), (&json!(name), &json!("far")), "{created}");
@@ -68,7 +68,7 @@ fn create(connection: &mut Connection, name: &str) -> String {
 }
 
 #[track_caller]
-fn prints(connection: &mut Connection, session: &str, command: &str, expected: &str) {
+pub(super) fn prints(connection: &mut Connection, session: &str, command: &str, expected: &str) {
     let ran = connection.ok(m::ExecRun::NAME, json!({"session_id": session, "command": command}));
     assert_eq!((&ran["stdout"], &ran["exit_code"]), (&json!(expected), &json!(0)), "{command}: {ran}");
 }

@@ -339,6 +339,7 @@ impl Host {
             queued: self.commands.queued(),
             unresponsive: false,
             runtime: None,
+            foreign: None,
             damage: None,
             startup_output: self.startup.output().filter(|_| self.spec.rc),
             confinement: self.cage.described(&self.spec.limits),

@@ -4,8 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trl_protocol::Fault;
 use trl_protocol::exec::{ExecState, ListParams};
-use trl_protocol::session::SessionState;
-use trl_protocol::system::NoParams;
+use trl_protocol::session::{self, SessionState};
 
 use crate::fault;
 use crate::toolbox::{Call, Hints, Spec};
@@ -29,6 +28,9 @@ struct Row {
     own: bool,
     state: SessionState,
     cwd: String,
+    /// Where it runs, if not on this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runtime: Option<String>,
     running: Vec<Command>,
 }
 
@@ -51,8 +53,9 @@ impl Spec for ListSessions {
     async fn call(_: Args, call: Call) -> Result<(String, Answer), Fault> {
         let client = &call.guest.client;
         let own = call.guest.own_id().await;
-        let list = client.session_list(&NoParams {}).await.map_err(fault::of)?;
-        let commands = client.exec_list(&ListParams { session_id: None }).await.map_err(fault::of)?;
+        let list = client.session_list(&session::ListParams::default()).await.map_err(fault::of)?;
+        let commands =
+            client.exec_list(&ListParams { session_id: None, own: false }).await.map_err(fault::of)?;
         let mut sessions = Vec::new();
         for info in list.sessions {
             let running = commands
@@ -65,6 +68,7 @@ impl Spec for ListSessions {
                 own: own == Some(info.session_id),
                 state: info.state,
                 cwd: info.working_dir,
+                runtime: info.runtime.filter(|runtime| runtime != "local"),
                 running: running
                     .map(|exec| Command {
                         exec_id: exec.exec_id.to_string(),
@@ -92,7 +96,9 @@ fn text(sessions: &[Row]) -> String {
     for row in sessions {
         let state = serde_json::to_value(row.state).unwrap_or_default();
         let own = if row.own { ", yours" } else { "" };
-        lines.push(format!("{} ({}{own}) in {}", row.session, state.as_str().unwrap_or_default(), row.cwd));
+        let state = state.as_str().unwrap_or_default();
+        let place = row.runtime.as_ref().map(|runtime| format!(" on {runtime}")).unwrap_or_default();
+        lines.push(format!("{} ({state}{own}) in {}{place}", row.session, row.cwd));
         for command in &row.running {
             let beside = if command.background { " in the background" } else { "" };
             lines.push(format!("  {} runs{beside}: {}", command.exec_id, command.command));

@@ -30,6 +30,13 @@ impl Registry {
         }
     }
 
+    /// Those of one daemon.
+    pub(crate) fn remote_on(&self, runtime: &str) -> Vec<Arc<RemoteSession>> {
+        let mut sessions = self.all_remote();
+        sessions.retain(|session| session.daemon.name() == runtime);
+        sessions
+    }
+
     pub(crate) fn all_remote(&self) -> Vec<Arc<RemoteSession>> {
         let tables = self.lock();
         let remote = tables.slots.values().filter_map(|slot| match slot {

@@ -26,6 +26,7 @@ fn info(id: SessionId, name: Option<&str>) -> SessionInfo {
         queued: 0,
         unresponsive: false,
         runtime: None,
+        foreign: None,
         damage: None,
         startup_output: None,
         confinement: Default::default(),

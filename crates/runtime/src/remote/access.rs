@@ -95,7 +95,10 @@ fn of_grant(file: &Path, by: &str) -> Result<RemoteAccess, DialError> {
     })?;
     if grant.is_over() {
         let (by, end) = (&grant.granted_by, grant.expires_at.as_deref().unwrap_or_default());
-        return Err(DialError::Denied(format!("the grant of {by} ended at {end}; ask {by} for another")));
+        // Who reads both sees a clock that is wrong.
+        let now = format!("{:.0}", jiff::Timestamp::now());
+        let what = format!("the grant of {by} ended at {end}, and it is {now} now; ask {by} for another");
+        return Err(DialError::Denied(what));
     }
     let address = grant.url.parse::<Address>().map_err(|error| DialError::Refused(error.to_string()))?;
     Ok(RemoteAccess { address, token: grant.token, ca: grant.ca })

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use trl_client::Error;
 use trl_protocol::session::{CreateParams, Created, DestroyParams, ForkParams, RenameParams, SessionParams};
-use trl_protocol::system::NoParams;
 use trl_protocol::{Code, Fault, SessionId, methods};
 
 use super::daemon::described;
@@ -175,7 +174,7 @@ async fn ask(daemon: &RemoteDaemon, making: Making, name: &str) -> Result<Create
         };
         match answered {
             Err(Error::Lost { .. }) => {
-                let sessions = daemon.call::<methods::SessionList>(&NoParams {}).await?.sessions;
+                let sessions = daemon.sessions().await?;
                 if let Some(info) = sessions.into_iter().find(|info| info.name.as_deref() == Some(name)) {
                     return Ok(Created {
                         session_id: info.session_id,

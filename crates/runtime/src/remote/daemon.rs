@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use tokio::net::UnixStream;
 use trl_client::remote::{self, Dial, DialError};
 use trl_client::{Client, Error};
-use trl_protocol::session::SessionInfo;
+use trl_protocol::exec::{self, ExecInfo};
+use trl_protocol::session::{self, Foreign, SessionInfo};
 use trl_protocol::system::{NoParams, PlaceFacts};
 use trl_protocol::{Code, Fault, Method, SessionId, methods};
 
@@ -91,6 +92,31 @@ impl RemoteDaemon {
 
     pub(super) async fn call<M: Method>(&self, params: &M::Params) -> Result<M::Reply, Fault> {
         self.client.call::<M>(params).await.map_err(|error| self.fault(error))
+    }
+
+    /// Its own sessions. Those that it has on others are theirs, and it would ask them, and they perhaps us.
+    pub(super) async fn sessions(&self) -> Result<Vec<SessionInfo>, Fault> {
+        let own = session::ListParams { own: true };
+        let listed = match self.call::<methods::SessionList>(&own).await {
+            // It is older than that word, and asks nobody for others.
+            Err(fault) if fault.code == Code::InvalidParams => {
+                self.call::<methods::SessionList>(&session::ListParams::default()).await
+            }
+            listed => listed,
+        };
+        listed.map(|listed| listed.sessions)
+    }
+
+    /// The commands in them.
+    pub(super) async fn execs(&self) -> Result<Vec<ExecInfo>, Fault> {
+        let own = exec::ListParams { session_id: None, own: true };
+        let listed = match self.call::<methods::ExecList>(&own).await {
+            Err(fault) if fault.code == Code::InvalidParams => {
+                self.call::<methods::ExecList>(&exec::ListParams { own: false, ..own }).await
+            }
+            listed => listed,
+        };
+        listed.map(|listed| listed.execs)
     }
 
     /// What the place is like, and how long an answer takes.
@@ -214,4 +240,10 @@ impl Dial for Dialer {
 /// A session over there, for those who only have its daemon's word.
 pub(super) fn described(daemon: &Arc<RemoteDaemon>, info: SessionInfo, name: Option<String>) -> SessionInfo {
     SessionInfo { name, runtime: Some(daemon.name().to_owned()), ..info }
+}
+
+/// One of somebody else's. Its name could be one that means another session here.
+pub(super) fn described_as_foreign(daemon: &Arc<RemoteDaemon>, mut info: SessionInfo) -> SessionInfo {
+    info.foreign = Some(Foreign { name: info.name.take() });
+    described(daemon, info, None)
 }

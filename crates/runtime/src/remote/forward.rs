@@ -8,7 +8,9 @@ use std::sync::atomic::Ordering;
 
 use trl_client::{ExecStream, Step, ViewEvent};
 use trl_protocol::exec::{self, Stream, StreamReply};
-use trl_protocol::session::{self, Bound, Destroyed, Detached, Renamed, SessionInfo, SessionState};
+use trl_protocol::session::{
+    AttachParams, Bound, Destroyed, Detached, Renamed, SessionInfo, SessionParams, SessionState,
+};
 use trl_protocol::{Code, Event, ExecId, Fault, Method, Reply, Request, SessionId, methods as m};
 
 use super::{RemoteSession, create};
@@ -90,12 +92,15 @@ fn of_either<'a>(session: &'a Option<String>, exec: &'a Option<String>) -> Subje
 /// The session of another daemon that a request is about.
 pub(crate) fn session_of(runtime: &Inner, request: &Request) -> Option<Arc<RemoteSession>> {
     match subject(request) {
-        Subject::Session(named) => runtime.registry.remote(named),
-        Subject::Exec(exec_id) => {
-            runtime.registry.remote(&exec_id.parse::<ExecId>().ok()?.session.to_string())
-        }
+        Subject::Session(named) => session(runtime, named),
+        Subject::Exec(exec_id) => session(runtime, &exec_id.parse::<ExecId>().ok()?.session.to_string()),
         Subject::Other => None,
     }
+}
+
+/// The session of another daemon that an id or a name stands for.
+pub(crate) fn session(runtime: &Inner, named: &str) -> Option<Arc<RemoteSession>> {
+    runtime.registry.remote(named).or_else(|| runtime.remotes.foreign(named))
 }
 
 /// Does it over there.
@@ -128,7 +133,7 @@ fn is_over(fault: &Fault) -> bool {
 
 /// Ends a command over there whose client is gone; `None` if it is not over there.
 pub(crate) async fn cancel(runtime: &Inner, exec_id: ExecId) -> Option<Result<(), Fault>> {
-    let session = runtime.registry.remote(&exec_id.session.to_string())?;
+    let session = session(runtime, &exec_id.session.to_string())?;
     let params = exec::CancelParams { session_id: None, exec_id: Some(exec_id.to_string()), signal: None };
     Some(session.daemon.call::<m::ExecCancel>(&params).await.map(drop))
 }
@@ -154,6 +159,9 @@ impl Forwarded<'_> {
         match request {
             Request::SessionInfo(_) => self.info().await.map(m::SessionInfo::wrap),
             Request::SessionDestroy(params) => self.destroy(params.force).await.map(m::SessionDestroy::wrap),
+            Request::SessionRename(params) if self.session.is_foreign => {
+                self.ask::<m::SessionRename>(there!(self, params)).await
+            }
             Request::SessionRename(params) => self.rename(params.name).map(m::SessionRename::wrap),
             Request::SessionFork(params) => {
                 let forked = create::fork(self.runtime, self.session, params.name, self.caller).await;
@@ -190,7 +198,7 @@ impl Forwarded<'_> {
                 self.ask::<m::ExecCancel>(exec::CancelParams { session_id, ..params }).await
             }
             Request::ExecList(_) => {
-                self.ask::<m::ExecList>(exec::ListParams { session_id: Some(self.id()) }).await
+                self.ask::<m::ExecList>(exec::ListParams { session_id: Some(self.id()), own: false }).await
             }
             Request::FileRead(params) => self.ask::<m::FileRead>(there!(self, params)).await,
             Request::FileWrite(params) => self.ask::<m::FileWrite>(there!(self, params)).await,
@@ -235,7 +243,7 @@ impl Forwarded<'_> {
     }
 
     async fn info(&self) -> Result<SessionInfo, Fault> {
-        let params = session::SessionParams { session_id: self.id() };
+        let params = SessionParams { session_id: self.id() };
         match self.session.daemon.call::<m::SessionInfo>(&params).await {
             Ok(info) => Ok(self.session.learn(info)),
             // What was last heard of it, marked as such.
@@ -325,7 +333,7 @@ impl Forwarded<'_> {
         }
     }
 
-    async fn view<S: EventSink>(&self, params: session::AttachParams, to: &mut S) -> Result<Detached, Fault> {
+    async fn view<S: EventSink>(&self, params: AttachParams, to: &mut S) -> Result<Detached, Fault> {
         let daemon = &self.session.daemon;
         let mut view = daemon.client().view(&params).await.map_err(|error| daemon.fault(error))?;
         loop {

@@ -15,10 +15,11 @@ mod watch;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use trl_client::remote::Address;
-use trl_protocol::{Code, Fault};
+use trl_protocol::session::SessionInfo;
+use trl_protocol::{Code, Fault, SessionId};
 use trl_sys::private::create_dir;
 
 use crate::config::{Config, NamedRuntime};
@@ -29,7 +30,7 @@ use access::Access;
 pub(crate) use access::Grant;
 pub(crate) use create::{create, end, end_with_daemon};
 pub(crate) use daemon::RemoteDaemon;
-pub(crate) use forward::{cancel, forward, session_of};
+pub(crate) use forward::{cancel, forward, session, session_of};
 pub(crate) use list::{execs, sessions};
 pub(crate) use session::RemoteSession;
 
@@ -42,6 +43,8 @@ const NAME: &str = "name";
 #[derive(Debug)]
 pub(crate) struct Remotes {
     daemons: Mutex<BTreeMap<String, Arc<RemoteDaemon>>>,
+    /// Sessions over there that are not ours, as they were last listed.
+    foreign: Mutex<BTreeMap<SessionId, Arc<RemoteSession>>>,
     health: Health,
     /// What is known of sessions, a directory for each daemon.
     dir: PathBuf,
@@ -53,6 +56,7 @@ impl Remotes {
     pub(crate) fn new(config: &Config, health: Health) -> Remotes {
         Remotes {
             daemons: Mutex::default(),
+            foreign: Mutex::default(),
             health,
             dir: config.state_dir.join("remote"),
             grants: config.state_dir.join("runtimes"),
@@ -78,6 +82,45 @@ impl Remotes {
         let made =
             || Arc::new(RemoteDaemon::new(name, access, &self.health, self.dir_of(name).join("sessions")));
         Arc::clone(daemons.entry(name.to_owned()).or_insert_with(made))
+    }
+
+    /// Those that are configured, granted or in use.
+    fn all(&self, config: &Config) -> Vec<Arc<RemoteDaemon>> {
+        let configured = config.runtimes.iter().map(|named| named.name.clone());
+        let known = configured.chain(self.granted()).filter_map(|name| self.find(config, &name)?.ok());
+        let mut all: Vec<Arc<RemoteDaemon>> = known.collect();
+        for used in self.used(config) {
+            if !all.iter().any(|daemon| daemon.name() == used.name()) {
+                all.push(used);
+            }
+        }
+        all
+    }
+
+    fn lock_foreign(&self) -> MutexGuard<'_, BTreeMap<SessionId, Arc<RemoteSession>>> {
+        self.foreign.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session of somebody else that an id stands for. Names are not looked at: they are not ours.
+    fn foreign(&self, named: &str) -> Option<Arc<RemoteSession>> {
+        self.lock_foreign().get(&named.parse().ok()?).cloned()
+    }
+
+    fn foreign_on(&self, daemon: &str) -> Vec<Arc<RemoteSession>> {
+        self.lock_foreign().values().filter(|session| session.daemon.name() == daemon).cloned().collect()
+    }
+
+    fn set_foreign(&self, daemon: &Arc<RemoteDaemon>, there: Vec<SessionInfo>) {
+        let mut foreign = self.lock_foreign();
+        foreign.retain(|_, session| session.daemon.name() != daemon.name());
+        for info in there {
+            let session = || Arc::new(RemoteSession::foreign(info.clone(), Arc::clone(daemon)));
+            foreign.entry(info.session_id).or_insert_with(session);
+        }
+    }
+
+    fn forget_foreign(&self, id: SessionId) {
+        self.lock_foreign().remove(&id);
     }
 
     /// Those that were used, and are not named by the configuration.

@@ -82,14 +82,14 @@ async fn follow(runtime: &Arc<Inner>, daemon: &Arc<RemoteDaemon>) -> bool {
 fn end_with_grant(runtime: &Arc<Inner>, daemon: &RemoteDaemon, error: &Error) -> bool {
     let Some(reason) = daemon.end_of_grant(error) else { return false };
     daemon.lost_contact(&reason);
-    for session in list::of_daemon(runtime, daemon) {
+    for session in runtime.registry.remote_on(daemon.name()) {
         runtime.remote_over(&session, &reason);
     }
     true
 }
 
-async fn reconcile(runtime: &Arc<Inner>, daemon: &RemoteDaemon) {
-    if let Err(fault) = list::reconcile(runtime, daemon, &list::of_daemon(runtime, daemon)).await {
+async fn reconcile(runtime: &Arc<Inner>, daemon: &Arc<RemoteDaemon>) {
+    if let Err(fault) = list::reconcile(runtime, daemon).await {
         tracing::debug!(runtime = daemon.name(), message = %fault.message, "sessions cannot be listed now");
     }
 }
@@ -133,7 +133,8 @@ impl Inner {
 
     /// A session of another daemon is over. Nothing happens if that is known.
     pub(super) fn remote_over(&self, session: &RemoteSession, reason: &str) {
-        if !self.registry.is_present(session.id) {
+        self.remotes.forget_foreign(session.id);
+        if session.is_foreign || !self.registry.is_present(session.id) {
             return;
         }
         tracing::info!(session = %session.id, reason, "a session on another daemon ended");

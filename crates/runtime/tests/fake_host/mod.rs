@@ -77,6 +77,7 @@ pub fn info(id: SessionId) -> SessionInfo {
         queued: 0,
         unresponsive: false,
         runtime: None,
+        foreign: None,
         damage: None,
         startup_output: None,
         confinement: Default::default(),

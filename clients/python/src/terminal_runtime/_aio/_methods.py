@@ -460,11 +460,13 @@ class AsyncMethods:
     async def exec_list(
         self,
         *,
+        own: bool | None = None,
         session_id: str | None = None,
     ) -> ExecListReply:
         """`exec.list`: Lists the commands of one session or of all."""
         params = _given(
             {
+                "own": own,
                 "session_id": session_id,
             }
         )
@@ -1342,10 +1344,13 @@ class AsyncMethods:
 
     async def session_list(
         self,
+        *,
+        own: bool | None = None,
     ) -> SessionListReply:
         """`session.list`: Lists the sessions."""
         params = _given(
             {
+                "own": own,
             }
         )
         return await self._request("session.list", params, SessionListReply)

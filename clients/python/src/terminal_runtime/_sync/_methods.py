@@ -461,11 +461,13 @@ class Methods:
     def exec_list(
         self,
         *,
+        own: bool | None = None,
         session_id: str | None = None,
     ) -> ExecListReply:
         """`exec.list`: Lists the commands of one session or of all."""
         params = _given(
             {
+                "own": own,
                 "session_id": session_id,
             }
         )
@@ -1343,10 +1345,13 @@ class Methods:
 
     def session_list(
         self,
+        *,
+        own: bool | None = None,
     ) -> SessionListReply:
         """`session.list`: Lists the sessions."""
         params = _given(
             {
+                "own": own,
             }
         )
         return self._request("session.list", params, SessionListReply)

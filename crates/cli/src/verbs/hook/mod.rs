@@ -206,7 +206,7 @@ fn mention(found: &Notices) -> Option<String> {
 }
 
 async fn running(client: &Client) -> Option<String> {
-    let execs = client.exec_list(&ListParams { session_id: None }).await.ok()?.execs;
+    let execs = client.exec_list(&ListParams { session_id: None, own: false }).await.ok()?.execs;
     let running: Vec<String> = execs
         .iter()
         .filter(|exec| exec.state == ExecState::Running)

@@ -28,6 +28,7 @@ pub(crate) async fn perform(
             }
             other => return Err(other.refusal()),
         },
+        None if params.own || caller.grant.is_some() => of_all(runtime).await,
         None => {
             let (mut execs, remote) = tokio::join!(of_all(runtime), remote::execs(runtime));
             execs.extend(remote);

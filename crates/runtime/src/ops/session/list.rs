@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
-use trl_protocol::session::{SessionInfo, SessionList};
+use trl_protocol::session::{ListParams, SessionInfo, SessionList};
 
 use crate::caller::Caller;
 use crate::remote;
 use crate::runtime::Inner;
 
-/// Under a grant, only the sessions that were created under it.
-pub(crate) async fn perform(runtime: &Arc<Inner>, caller: &Caller) -> SessionList {
-    let mut sessions = all(runtime).await;
+/// Under a grant, only the sessions that were created under it, which are this daemon's own.
+pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ListParams, caller: &Caller) -> SessionList {
+    let mut sessions = match params.own || caller.grant.is_some() {
+        true => own(runtime).await,
+        false => all(runtime).await,
+    };
     if let Some(grant) = &caller.grant {
         sessions.retain(|session| runtime.grants.owns(grant, session.session_id));
     }
@@ -20,9 +23,19 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, caller: &Caller) -> SessionLis
 
 /// Oldest first.
 pub(crate) async fn all(runtime: &Arc<Inner>) -> Vec<SessionInfo> {
-    let (mut sessions, remote) = tokio::join!(living(runtime), remote::sessions(runtime));
+    let (mut sessions, remote) = tokio::join!(own(runtime), remote::sessions(runtime));
     sessions.extend(remote);
+    in_order(sessions)
+}
+
+/// Without those on other daemons.
+async fn own(runtime: &Arc<Inner>) -> Vec<SessionInfo> {
+    let mut sessions = living(runtime).await;
     sessions.extend(runtime.registry.hostless());
+    in_order(sessions)
+}
+
+fn in_order(mut sessions: Vec<SessionInfo>) -> Vec<SessionInfo> {
     sessions.sort_by(|a, b| (&a.created_at, a.session_id).cmp(&(&b.created_at, b.session_id)));
     sessions
 }
