@@ -101,6 +101,14 @@ pub(crate) async fn find_or_create(client: &Client, named: &str, making: &Making
     Ok(found)
 }
 
+/// A session that was named together with a runtime must be there.
+pub(crate) async fn check_runtime(client: &Client, found: &FoundSession, runtime: &str) -> Result<()> {
+    client.check_runtime(found, runtime).await.map_err(|error| match error {
+        Error::OtherRuntime { .. } => Failure::usage(error.to_string()),
+        other => other.into(),
+    })
+}
+
 fn check_confinement(info: &SessionInfo, making: &Making) -> Result<()> {
     let name = info.name.clone().unwrap_or_else(|| info.session_id.to_string());
     let refuse = |what: &str| {

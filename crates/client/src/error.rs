@@ -38,6 +38,11 @@ pub enum Error {
     /// A session of that name is there, but not with the shell that was asked for.
     #[error("session {session} runs {shell}, not {asked}")]
     OtherShell { session: String, shell: String, asked: String },
+    /// The same of the runtime.
+    #[error(
+        "session {session} runs in {runtime}, not in {asked}; where a session runs is chosen when it is made, so name another"
+    )]
+    OtherRuntime { session: String, runtime: String, asked: String },
     #[error("the daemon did not start: {message}")]
     NotStarted { message: String, help: Option<String> },
     /// It may or may not have been done; it is not repeated.
@@ -65,7 +70,10 @@ impl Error {
                 "run it again to get a daemon for this home; or set XDG_RUNTIME_DIR or TRL_HOME, or name the socket with --socket"
                     .to_owned(),
             ),
-            Error::Remote(_) | Error::InProcess(_) | Error::OtherShell { .. } => None,
+            Error::Remote(_)
+            | Error::InProcess(_)
+            | Error::OtherShell { .. }
+            | Error::OtherRuntime { .. } => None,
             Error::NotStarted { help, .. } => help.clone(),
             Error::Lost { .. } => {
                 Some("it may have been done all the same: `trl ls` and `trl info SESSION` tell".to_owned())

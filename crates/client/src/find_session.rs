@@ -4,6 +4,7 @@
 //! refuses the others, which then find it.
 
 use trl_protocol::session::{CreateParams, RestartParams, SessionInfo, SessionParams, SessionState};
+use trl_protocol::system::NoParams;
 use trl_protocol::{Code, ExecId, SessionId, methods};
 
 use crate::client::Client;
@@ -17,6 +18,9 @@ pub struct FoundSession {
     pub how: How,
     /// The command that ran in it when it was found.
     pub running: Option<ExecId>,
+    pub runtime: Option<String>,
+    /// Why it was created there, if that was left open.
+    pub runtime_reason: Option<String>,
 }
 
 /// How a session was come by.
@@ -33,27 +37,32 @@ impl Client {
     /// `params`; a lost session is restarted with its state. `params.shell` must be the shell of
     /// a session that exists.
     pub async fn find_or_create(&self, named: &str, params: &CreateParams) -> Result<FoundSession> {
-        let shell = params.shell.as_deref();
         if let Some(info) = self.find(named).await? {
-            return self.ready(info, shell).await;
+            return self.ready(info, params).await;
         }
-        let params = CreateParams { name: Some(named.to_owned()), ..params.clone() };
-        let failed = match self.call::<methods::SessionCreate>(&params).await {
+        let new = CreateParams { name: Some(named.to_owned()), ..params.clone() };
+        let failed = match self.call::<methods::SessionCreate>(&new).await {
             Ok(created) => {
-                let (id, name) = (created.session_id, created.name);
-                return Ok(FoundSession { id, name, how: How::Created, running: None });
+                return Ok(FoundSession {
+                    id: created.session_id,
+                    name: created.name,
+                    how: How::Created,
+                    running: None,
+                    runtime: created.runtime,
+                    runtime_reason: created.runtime_reason,
+                });
             }
             Err(error) => error,
         };
         // Another client may have created it since, or this one before its connection was lost.
         match self.find(named).await {
-            Ok(Some(info)) => self.ready(info, shell).await,
+            Ok(Some(info)) => self.ready(info, params).await,
             Ok(None) | Err(_) => Err(failed),
         }
     }
 
-    async fn ready(&self, info: SessionInfo, shell: Option<&str>) -> Result<FoundSession> {
-        check_shell(&info, shell)?;
+    async fn ready(&self, info: SessionInfo, params: &CreateParams) -> Result<FoundSession> {
+        check_shell(&info, params.shell.as_deref())?;
         let how = match info.state {
             SessionState::Lost => {
                 let params = RestartParams { session_id: info.session_id.to_string(), if_lost: true };
@@ -66,7 +75,29 @@ impl Client {
             | SessionState::Terminated
             | SessionState::Damaged => How::Existing,
         };
-        Ok(FoundSession { id: info.session_id, name: info.name, how, running: info.running })
+        let SessionInfo { session_id: id, name, running, runtime, .. } = info;
+        Ok(FoundSession { id, name, how, running, runtime, runtime_reason: None })
+    }
+
+    /// An error if a session is not in this runtime. Where it runs is chosen when it is made.
+    pub async fn check_runtime(&self, found: &FoundSession, asked: &str) -> Result<()> {
+        let Some(there) = found.runtime.as_deref() else { return Ok(()) };
+        if asked == there || asked == "any" || asked.starts_with("label:") {
+            return Ok(());
+        }
+        // One runtime may have several names.
+        let runtimes = self.call::<methods::SystemRuntimes>(&NoParams {}).await?.runtimes;
+        let same = |name: &str, target: &str| {
+            runtimes.iter().any(|it| it.name == name && it.target.as_deref() == Some(target))
+        };
+        if same(there, asked) || same(asked, there) {
+            return Ok(());
+        }
+        Err(Error::OtherRuntime {
+            session: found.name.clone().unwrap_or_else(|| found.id.to_string()),
+            runtime: there.to_owned(),
+            asked: asked.to_owned(),
+        })
     }
 
     /// `None` if no session that can be used has this name; an id that names nothing is an error.

@@ -9,6 +9,7 @@ use crate::wording;
 pub(crate) fn of(error: Error) -> Fault {
     match error {
         Error::Fault(fault) => Fault { message: wording::of_tools(&fault.message).into(), ..fault },
+        Error::OtherRuntime { .. } | Error::OtherShell { .. } => Fault::invalid(error.to_string()),
         other => {
             let help = other.help().map(|help| format!("; {help}")).unwrap_or_default();
             Fault::new(Code::InternalError, format!("{other}{help}"))

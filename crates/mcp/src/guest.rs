@@ -127,28 +127,23 @@ impl Guest {
             None => (own(), true),
         };
         // What this machine has (directory, environment) is not there.
-        let elsewhere = CreateParams { runtime: Some(runtime.to_owned()), ..CreateParams::default() };
-        let new = if runtime == "local" { self.settings.new_session.clone() } else { elsewhere };
+        let elsewhere = CreateParams::default();
+        let base = if runtime == "local" { self.settings.new_session.clone() } else { elsewhere };
+        let new = CreateParams { runtime: Some(runtime.to_owned()), ..base };
         let found = self.client.find_or_create(&name, &new).await.map_err(fault::of)?;
-        match found.how {
-            How::Created => {
-                if is_own {
-                    self.bind_session(found.id).await?;
-                }
-                self.resize(found.id, DEFAULT_SIZE).await?;
+        if found.how == How::Created {
+            if is_own {
+                self.bind_session(found.id).await?;
             }
-            How::Existing | How::Restarted => {
-                let params = SessionParams { session_id: found.id.to_string() };
-                let there = self.client.session_info(&params).await.map_err(fault::of)?.runtime;
-                if there.as_deref().is_some_and(|there| there != runtime) {
-                    let there = there.unwrap_or_default();
-                    return Err(Fault::invalid(format!(
-                        "session {name} runs in {there}, not in {runtime}; where a session runs is chosen when it is made, so name another"
-                    )));
-                }
-            }
+            self.resize(found.id, DEFAULT_SIZE).await?;
+        } else if !is_own {
+            self.client.check_runtime(&found, runtime).await.map_err(fault::of)?;
         }
-        Ok(CalledSession { bound: is_own, ..shared(found.id, found.name) })
+        let note = match (&found.runtime, &found.runtime_reason) {
+            (Some(there), Some(reason)) => Some(format!("session {name} was made in {there}: {reason}")),
+            _ => None,
+        };
+        Ok(CalledSession { bound: is_own, note, ..shared(found.id, found.name) })
     }
 
     /// The client's own session if it has one yet.

@@ -72,6 +72,9 @@ pub struct Runtimes {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RuntimeFound {
     pub name: String,
+    /// What a configured name stands for, as `runtime` of `session.create` takes it, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
     pub kind: RuntimeKind,
     pub state: RuntimeState,
     /// Why it is unreachable.

@@ -212,7 +212,10 @@ mod tests {
             ("container:img:tag", "container:img:tag"),
             ("container:@living", "container:@living"),
         ] {
-            assert_eq!(backends.find(&config, asked, &[]).unwrap().name(), name);
+            let found = backends.find(&config, asked, &[]).unwrap();
+            assert_eq!(found.name(), name);
+            let shown = if name == "ssh:me@build1" { "build1" } else { name };
+            assert_eq!(found.display_name(), shown);
         }
         assert_eq!(backends.all().len(), 4);
         for backend in backends.all() {

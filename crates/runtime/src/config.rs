@@ -89,6 +89,15 @@ pub struct NamedRuntime {
 }
 
 impl Config {
+    /// What people call a runtime: its name here, if it has one and no more.
+    pub(crate) fn name_of<'a>(&'a self, target: &'a str) -> &'a str {
+        let mut names = self.runtimes.iter().filter(|named| named.target == target);
+        match (names.next(), names.next()) {
+            (Some(named), None) => named.name.as_str(),
+            _ => target,
+        }
+    }
+
     /// The documented defaults; everything that has none is asked for.
     pub fn new(runtime_dir: PathBuf, state_dir: PathBuf, host_program: PathBuf) -> Config {
         Config {

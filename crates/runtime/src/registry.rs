@@ -203,7 +203,7 @@ impl Registry {
         tables.temporary.remove(&info.session_id);
         let runtime = match tables.slots.remove(&info.session_id) {
             Some(Slot::Living(session)) => {
-                (session.backend.name().to_owned(), Some(Arc::clone(&session.backend)))
+                (session.backend.display_name().to_owned(), Some(Arc::clone(&session.backend)))
             }
             Some(Slot::Remote(session)) => (session.daemon.name().to_owned(), None),
             Some(Slot::Creating(_)) | None => return,
@@ -216,7 +216,7 @@ impl Registry {
     pub(crate) fn enter_past(&self, info: SessionInfo, end: End, backend: &Arc<dyn Backend>) {
         let mut tables = self.lock();
         if !tables.slots.contains_key(&info.session_id) {
-            tables.remember(info, end, (backend.name().to_owned(), Some(Arc::clone(backend))));
+            tables.remember(info, end, (backend.display_name().to_owned(), Some(Arc::clone(backend))));
         }
     }
 

@@ -120,6 +120,7 @@ mod tests {
     ) -> RuntimeFound {
         RuntimeFound {
             name: name.into(),
+            target: None,
             kind: RuntimeKind::Ssh,
             state,
             reason: None,

@@ -208,7 +208,7 @@ impl Session {
     pub(crate) fn last_info(&self) -> SessionInfo {
         let info = self.last_info.lock().unwrap_or_else(PoisonError::into_inner).clone();
         // The host does not know what its place is called here.
-        SessionInfo { runtime: Some(self.backend.name().to_owned()), ..info }
+        SessionInfo { runtime: Some(self.backend.display_name().to_owned()), ..info }
     }
 }
 

@@ -81,3 +81,23 @@ fn names_labels_and_any() {
     let refused = daemon.trl(&["run", "--on", "awya", "true"]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("trl runtimes"), "{refused:?}");
 }
+
+/// A client without its daemon has no images and no containers; that is not what is wrong.
+#[test]
+fn an_engine_that_does_not_work_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = dir.path().join("docker");
+    let said = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock.";
+    std::fs::write(&engine, format!("#!/bin/sh\necho '{said}' >&2\nexit 1\n")).unwrap();
+    std::fs::set_permissions(&engine, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let daemon = Daemon::builder(trl_testkit::trl!()).env("TRL_CONTAINER_ENGINE", engine).start();
+    for runtime in ["container:debian:12", "container:@web"] {
+        let message = daemon.connect().fails(
+            m::SessionCreate::NAME,
+            json!({"runtime": runtime}),
+            "RUNTIME_UNAVAILABLE",
+        );
+        assert!(message.contains(said) && message.contains("TRL_CONTAINER_ENGINE"), "{runtime}: {message}");
+    }
+    assert_eq!(daemon.connect().ok(m::SessionList::NAME, json!({}))["sessions"], json!([]));
+}

@@ -1,7 +1,9 @@
 //! The tools for files, and commands elsewhere than on this machine.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use serde_json::json;
-use trl_testkit::daemon;
+use trl_testkit::{Daemon, GUARD, daemon, wait_until};
 
 use super::client::{Mcp, text};
 
@@ -52,4 +54,46 @@ fn run_says_where_a_session_runs() {
         "INVALID_PARAMS"
     );
     assert_eq!(mcp.refused("run", json!({"command": ":", "runtime": "nowhere"})), "RUNTIME_NOT_FOUND");
+}
+
+/// Which runtime it is and why is told where the model left it open; the next call finds the same session.
+#[test]
+fn run_takes_names_labels_and_any() {
+    let far = Daemon::builder(trl_testkit::trl!()).http().start();
+    let daemon = Daemon::builder(trl_testkit::trl!()).prepare();
+    let config = daemon.home().join("config");
+    std::fs::create_dir_all(&config).unwrap();
+    let token = config.join("token");
+    std::fs::write(&token, far.http().token).unwrap();
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let runtimes = format!(
+        "[runtimes.far]\nkind = \"trl\"\nurl = \"http://{}\"\ntoken_file = \"{}\"\nlabels = [\"gpu\"]\n\
+         [runtimes.away]\nkind = \"ssh\"\nhost = \"nobody@127.0.0.1:1\"\nlabels = [\"away\"]\n",
+        far.http().address,
+        token.display()
+    );
+    std::fs::write(config.join("config.toml"), runtimes).unwrap();
+    let daemon = daemon.started();
+    let mut mcp = Mcp::of(&daemon, &[]);
+    let run = |runtime: &str, command: &str| json!({"command": command, "runtime": runtime});
+    for (runtime, there) in [("far", None), ("label:gpu", Some("far")), ("any", Some("in "))] {
+        let first = mcp.call("run", run(runtime, "x=1; pwd"));
+        let why = text(&first).contains("was made in") && text(&first).contains("room for");
+        assert_eq!(why, there.is_some(), "{runtime}: {}", text(&first));
+        assert!(text(&first).contains(there.unwrap_or_default()), "{runtime}: {}", text(&first));
+        assert_eq!(mcp.fields("run", run(runtime, "echo $x"))["stdout"], "1\n", "{runtime}");
+    }
+    let in_far = mcp.fields("run", run("far", "pwd"))["stdout"].clone();
+    assert_eq!(in_far, format!("{}\n", far.work().display()));
+    let listed = text(&mcp.call("list_sessions", json!({}))).to_owned();
+    assert!(listed.contains(" on far"), "{listed}");
+
+    let unknown = mcp.result("run", run("fra", ":"));
+    assert!(text(&unknown).contains("RUNTIME_NOT_FOUND") && text(&unknown).contains("\"far\""), "{unknown}");
+    let away = mcp.result("run", run("away", ":"));
+    assert!(text(&away).contains("RUNTIME_UNAVAILABLE") && text(&away).contains("127.0.0.1"), "{away}");
+    wait_until("it is known to be out of reach", GUARD, || {
+        text(&mcp.result("run", run("label:away", ":"))).contains("away: ")
+    });
+    assert_eq!(mcp.refused("run", run("label:none", ":")), "RUNTIME_NOT_FOUND");
 }

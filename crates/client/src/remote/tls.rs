@@ -11,7 +11,9 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::server::ParsedCertificate;
-use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio_rustls::rustls::{
+    self, CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
 
 use super::{Address, DialError};
 
@@ -31,12 +33,20 @@ pub(super) async fn connect(
     let name = ServerName::try_from(address.host().to_owned()).map_err(|error| refused(error.to_string()))?;
     TlsConnector::from(Arc::new(config)).connect(name, tcp).await.map_err(|error| {
         match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+            Some(problem @ rustls::Error::InvalidCertificate(why)) if is_of_another_time(why) => refused(format!(
+                "its certificate is not valid now: {problem}; check the clocks of both machines, or renew it"
+            )),
             Some(problem @ rustls::Error::InvalidCertificate(_)) => refused(format!(
                 "its certificate cannot be trusted: {problem}; if it is the right one, give its authority as `ca`"
             )),
             _ => DialError::Unreachable(format!("{address}: TLS: {error}")),
         }
     })
+}
+
+fn is_of_another_time(problem: &CertificateError) -> bool {
+    use CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
+    matches!(problem, Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. })
 }
 
 /// Verifies as usual, and also accepts a certificate that was given itself: one that signs itself, as many make it,

@@ -33,6 +33,8 @@ enum Mode {
     About,
     /// The sessions below the directory.
     List,
+    /// How long ago a session last wrote about itself, by the clock of this place.
+    Age(SessionId),
     /// The files of a session.
     Export(SessionId),
     /// Everything of a session.
@@ -56,6 +58,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Mode::Connect(id) => connect::run(&place::of(&base, id)),
         Mode::About => about::run(),
         Mode::List => place::list(&base).and_then(|text| io::stdout().write_all(text.as_bytes())),
+        Mode::Age(id) => place::age(&place::of(&base, id)),
         Mode::Export(id) => export::run(&place::of(&base, id).state_dir),
         Mode::Remove(id) => place::remove(&place::of(&base, id)),
         Mode::Kill(id) => place::kill(&place::of(&base, id)),
@@ -80,6 +83,7 @@ fn parse<'a>(words: &[&'a str]) -> Option<(Mode, &'a str)> {
         ["--list", base] => (Mode::List, *base),
         ["--start", base, id] => (Mode::Start(id.parse().ok()?), *base),
         ["--connect", base, id] => (Mode::Connect(id.parse().ok()?), *base),
+        ["--age", base, id] => (Mode::Age(id.parse().ok()?), *base),
         ["--export", base, id] => (Mode::Export(id.parse().ok()?), *base),
         ["--remove", base, id] => (Mode::Remove(id.parse().ok()?), *base),
         ["--kill", base, id] => (Mode::Kill(id.parse().ok()?), *base),
@@ -100,6 +104,7 @@ mod tests {
             (&["--listen", "/x"], Some((Mode::Listen("/x".into()), ""))),
             (&["--start", "k", "s-00000007"], Some((Mode::Start(id), "k"))),
             (&["--export", "k", "s-00000007"], Some((Mode::Export(id), "k"))),
+            (&["--age", "k", "s-00000007"], Some((Mode::Age(id), "k"))),
             (&["--start", "k", "../x"], None),
             (&["--nope"], None),
         ] {

@@ -1,10 +1,11 @@
 //! Where the sessions of a daemon elsewhere have their files here.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use trl_journal::{Moment, SessionFile};
 use trl_protocol::SessionId;
 use trl_sys::private::create_dir;
 
@@ -70,6 +71,13 @@ pub(super) fn list(base: &Path) -> io::Result<String> {
         }
     }
     Ok(text)
+}
+
+/// How many milliseconds ago a session last wrote about itself.
+pub(super) fn age(place: &SessionPaths) -> io::Result<()> {
+    let file: SessionFile = SessionFile::read(&place.state_dir).map_err(|_| io::ErrorKind::InvalidData)?;
+    let written = file.written.ok_or(io::ErrorKind::InvalidData)?;
+    writeln!(io::stdout(), "{}", written.age(&Moment::now()).as_millis())
 }
 
 pub(super) fn remove(place: &SessionPaths) -> io::Result<()> {

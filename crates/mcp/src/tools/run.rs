@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// Name of a session to share or separate work; made on first use. Default: your own
     #[serde(default)]
     session: Option<String>,
-    /// Where a new session runs: container:IMAGE, ssh:HOST or a configured name. Default: here
+    /// Where a new session runs: container:IMAGE, ssh:HOST, a configured name, label:NAME or any. Default: here
     #[serde(default)]
     runtime: Option<String>,
     /// Run beside the shell and return at once, for servers and watchers. It sees the shell's cwd and environment but cannot change them

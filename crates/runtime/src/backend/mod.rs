@@ -45,8 +45,13 @@ pub use ssh::Ssh;
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 pub trait Backend: fmt::Debug + Send + Sync {
-    /// The name by which sessions refer to it, such as `local`.
+    /// The name by which it is found again, such as `local` or `ssh:build1.example`.
     fn name(&self) -> &str;
+
+    /// What its sessions are told to run in: its name in the configuration, if it has one.
+    fn display_name(&self) -> &str {
+        self.name()
+    }
 
     fn kind(&self) -> RuntimeKind;
 

@@ -159,6 +159,12 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
         _ => args.session.clone(),
     };
     let session = target::find_or_create(&client, &named, &args.making()).await?;
+    if let Some(runtime) = args.on.as_deref().filter(|_| args.session != target::DEFAULT) {
+        target::check_runtime(&client, &session, runtime).await?;
+    }
+    if let (Some(there), Some(reason)) = (&session.runtime, &session.runtime_reason) {
+        output::note_to_person(&format!("session {named} was made in {there}: {reason}"));
+    }
     if !args.detach {
         target::refuse_own_session(session.id)?;
         if let Some(exec) = session.running.filter(|_| !args.no_wait) {

@@ -27,7 +27,9 @@ impl Engine {
         let names: Vec<&str> = chosen.map_or_else(|| KNOWN.to_vec(), |name| vec![name]);
         let found = names.iter().find_map(|name| programs::find(name, env));
         let missing = || match chosen {
-            Some(name) => format!("the container engine {name:?} (TRL_CONTAINER_ENGINE) is not installed"),
+            Some(name) => format!(
+                "the container engine {name:?} (TRL_CONTAINER_ENGINE) is not installed; install it, or name another"
+            ),
             None => "no container engine is installed; install podman, docker or nerdctl, or name one with \
                      TRL_CONTAINER_ENGINE"
                 .to_owned(),
@@ -54,6 +56,20 @@ impl Engine {
         programs::run(self.command(args), b"")
             .await
             .map_err(|error| unavailable(format!("{} cannot be run: {error}", self.name())))
+    }
+
+    /// Why it cannot be used at all, if so: some are clients of a daemon of their own.
+    pub(in crate::backend) async fn obstacle(&self) -> Option<Fault> {
+        let told = match self.run(["version"]).await {
+            Ok(told) if told.is_ok() => return None,
+            Ok(told) => told.complaint(),
+            Err(fault) => return Some(fault),
+        };
+        let name = self.name();
+        Some(unavailable(format!(
+            "{name} cannot be used: {told}; make `{name} version` work, or name another engine with \
+             TRL_CONTAINER_ENGINE (docker, podman, nerdctl)"
+        )))
     }
 
     pub(super) async fn has_image(&self, image: &str) -> bool {

@@ -50,6 +50,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct Container {
     name: String,
+    display_name: String,
     image: String,
     engine: Option<String>,
     env: std::collections::BTreeMap<String, String>,
@@ -69,8 +70,10 @@ impl Container {
     pub fn new(config: &Config, place: ContainerPlace) -> Result<Container, HostDirsError> {
         let dirs = HostDirs::new(Layout::PerSession, place.hosts, place.sessions);
         dirs.prepare()?;
+        let name = format!("container:{}", place.image);
         Ok(Container {
-            name: format!("container:{}", place.image),
+            display_name: config.name_of(&name).to_owned(),
+            name,
             image: place.image,
             engine: config.container_engine.clone(),
             env: config.env.clone(),
@@ -152,6 +155,9 @@ impl Container {
     async fn explain(&self, engine: &Engine, complaint: &str) -> Fault {
         let (image, name) = (&self.image, engine.name());
         if !engine.has_image(image).await {
+            if let Some(fault) = engine.obstacle().await {
+                return fault;
+            }
             return unavailable(format!(
                 "the image {image:?} is not on this machine; get it with `{name} pull {image}` and try again"
             ));
@@ -224,6 +230,10 @@ fn container_name(id: SessionId) -> String {
 impl Backend for Container {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn display_name(&self) -> &str {
+        &self.display_name
     }
 
     fn kind(&self) -> RuntimeKind {

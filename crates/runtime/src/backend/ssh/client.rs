@@ -183,10 +183,12 @@ impl SshClient {
                     Some(false) => {
                         Err(self.unavailable(&format!("it does not run; `{} start {name}`", engine.name())))
                     }
-                    None => Err(self.unavailable(&format!(
-                        "there is no such container; `{} ps` tells which there are",
-                        engine.name()
-                    ))),
+                    None => Err(engine.obstacle().await.unwrap_or_else(|| {
+                        let name = engine.name();
+                        self.unavailable(&format!(
+                            "there is no such container; `{name} ps` tells which there are"
+                        ))
+                    })),
                 }
             }
             _ => Ok(ran),

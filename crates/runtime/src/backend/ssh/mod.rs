@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use trl_journal::Moment;
 use trl_protocol::session::SessionInfo;
 use trl_protocol::system::{PlaceFacts, RuntimeKind, ShellFound};
 use trl_protocol::wire::SessionSpec;
@@ -39,6 +38,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Ssh {
     name: String,
+    display_name: String,
     kind: RuntimeKind,
     client: Arc<SshClient>,
     /// Our sessions over there are in a directory of this name.
@@ -73,7 +73,8 @@ impl Ssh {
     ) -> Ssh {
         let client = SshClient::new(reach, config.env.clone(), HostProgram::of(config));
         let (copies, known) = (dir.join("copies"), KnownSessions::in_dir(dir.join("known")));
-        Ssh { name, kind, client: Arc::new(client), key, copies, known }
+        let display_name = config.name_of(&name).to_owned();
+        Ssh { name, display_name, kind, client: Arc::new(client), key, copies, known }
     }
 
     async fn call(&self, mode: &str, id: SessionId) -> Result<programs::Ran, Fault> {
@@ -172,6 +173,10 @@ impl Backend for Ssh {
         &self.name
     }
 
+    fn display_name(&self) -> &str {
+        &self.display_name
+    }
+
     fn kind(&self) -> RuntimeKind {
         self.kind
     }
@@ -265,9 +270,10 @@ impl Backend for Ssh {
     }
 
     fn unused_for(&self, id: SessionId) -> BoxFuture<'_, Option<Duration>> {
+        // By the clock over there: the one here may be another.
         Box::pin(async move {
-            let dir = self.fetch(id).await.ok()?;
-            SavedSession::last_written(&dir).map(|written| written.age(&Moment::now()))
+            let told = self.call("--age", id).await.ok()?;
+            told.stdout.trim().parse().ok().map(Duration::from_millis)
         })
     }
 

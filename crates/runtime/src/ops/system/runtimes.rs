@@ -58,6 +58,7 @@ fn local(runtime: &Inner, about: &SystemInfo) -> RuntimeFound {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     RuntimeFound {
         name: runtime.backends.default().name().to_owned(),
+        target: None,
         kind: runtime.backends.default().kind(),
         state: RuntimeState::Ready,
         reason: None,
@@ -124,6 +125,7 @@ fn elsewhere(
     };
     RuntimeFound {
         name: named.map_or_else(|| place.name().to_owned(), |named| named.name.clone()),
+        target: named.map(|named| named.target.clone()),
         kind: place.kind(),
         state,
         reason,
