@@ -328,6 +328,112 @@ fn a_piece_that_does_not_follow_is_not_ours() {
     assert_eq!(read_back_numbered(&dir).0, 200);
 }
 
+/// A piece of the largest size, of which no mark tells, after almost as much as comes between two marks.
+#[test]
+fn a_tail_is_not_told_that_the_last_piece_may_have_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = journal(&dir, Caps { head: 4096, ring: 4 << 20 });
+    let mut exec = journal.begin(1, &begun());
+    for _ in 0..62 {
+        append_numbered(&mut journal, &mut exec, 100_000);
+    }
+    let log = dir.path().join("journal-1.log");
+    let before = std::fs::metadata(&log).unwrap().len();
+    append_numbered(&mut journal, &mut exec, 1_000_000);
+    drop(journal);
+    std::fs::OpenOptions::new().write(true).open(&log).unwrap().set_len(before).unwrap();
+    let (total, _) = read_back_numbered(&dir);
+    assert!(total < 6_200_000, "the test is about bytes that no mark tells of: {total}");
+}
+
+/// Output was lost before its file could be made, or the file was cut: what is not there is told as dropped.
+#[test]
+fn what_a_file_lacks_is_dropped() {
+    let ring = |offset: u64| (0..8).map(move |at| numbered((offset & !7) + at)).collect::<Vec<u8>>();
+    for (lost, file, expected, dropped) in [
+        (7, [vec![0; 4], ring(10)].concat(), (10..16).collect::<Vec<u64>>(), 7),
+        (0, (3..5).map(numbered).collect(), vec![3, 4], 11),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = journal(&dir, SMALL);
+        let mut exec = journal.begin(1, &begun());
+        append_numbered(&mut journal, &mut exec, 3);
+        let start = b"{\"from\":3,\"head\":4,\"ring\":8}";
+        journal.log.append(Kind::Spill, 1, Some(Stream::Stdout), 3 + lost, start).unwrap();
+        journal.end(&mut exec, &end(16, 0));
+        drop(journal);
+        std::fs::write(dir.path().join("1.stdout"), file).unwrap();
+        let (journal, kept) = recover::read(dir.path()).unwrap();
+        let exec = &kept[&1].journal;
+        let read: Vec<(u64, u8)> = read_all(&journal, exec, 3, 100)
+            .into_iter()
+            .flat_map(|(offset, bytes)| {
+                bytes.into_iter().enumerate().map(move |(n, b)| (offset + n as u64, b))
+            })
+            .collect();
+        let expected: Vec<(u64, u8)> =
+            expected.into_iter().map(|offset| (offset, numbered(offset))).collect();
+        assert_eq!(read, expected, "{lost} bytes were lost");
+        assert_eq!((exec.total(Stream::Stdout), exec.dropped(Stream::Stdout)), (16, dropped));
+    }
+}
+
+/// Numbers and sizes that nobody has written do not make a reader of them read or count on for ever.
+#[test]
+fn impossible_sizes_are_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = journal(&dir, SMALL);
+    journal.begin(1, &begun());
+    journal.log.append(Kind::Mark, 1, Some(Stream::Stdout), u64::MAX, b"").unwrap();
+    drop(journal);
+    let log = std::fs::OpenOptions::new().write(true).open(dir.path().join("journal-1.log")).unwrap();
+    log.set_len(1 << 42).unwrap();
+    let (_, kept) = recover::read(dir.path()).unwrap();
+    assert_eq!(kept[&1].journal.total(Stream::Stdout), 1 << 48);
+}
+
+#[test]
+fn nobody_else_can_read_the_files() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = journal(&dir, SMALL);
+    let mut exec = journal.begin(1, &begun());
+    append_numbered(&mut journal, &mut exec, 2_000_000);
+    for name in ["journal-1.log", "1.stdout"] {
+        let meta = std::fs::metadata(dir.path().join(name)).unwrap();
+        assert_eq!(meta.permissions().mode() & 0o777, 0o600, "{name}");
+    }
+}
+
+/// Where a file of output begins and how it is divided must fit what came before it.
+#[test]
+fn a_file_that_cannot_be_what_it_says_is_not_read() {
+    const TOO_MUCH: u64 = (1 << 48) + 1;
+    for (from, head, ring, fits) in [
+        (3, 10, 8, true),
+        (2, 10, 8, false),
+        (4, 10, 8, false),
+        (3, 10, 0, false),
+        (3, TOO_MUCH, 8, false),
+        (3, 10, TOO_MUCH, false),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = journal(&dir, SMALL);
+        let mut exec = journal.begin(1, &begun());
+        journal.append(&mut exec, Stream::Stdout, b"abc");
+        let start = format!("{{\"from\":{from},\"head\":{head},\"ring\":{ring}}}");
+        journal.log.append(Kind::Spill, 1, Some(Stream::Stdout), 3, start.as_bytes()).unwrap();
+        journal.log.append(Kind::Mark, 1, Some(Stream::Stdout), 13, b"").unwrap();
+        drop(journal);
+        std::fs::write(dir.path().join("1.stdout"), [b's'; 18]).unwrap();
+        let (journal, kept) = recover::read(dir.path()).unwrap();
+        let read: usize =
+            read_all(&journal, &kept[&1].journal, 0, 100).iter().map(|(_, bytes)| bytes.len()).sum();
+        assert_eq!(read, if fits { 13 } else { 3 }, "from {from}, head {head}, ring {ring}");
+        assert_eq!(kept[&1].journal.total(Stream::Stdout), 13);
+    }
+}
+
 #[test]
 fn what_was_told_is_synced_once_for_all_and_only_if_asked_for() {
     let dir = tempfile::tempdir().unwrap();

@@ -108,6 +108,23 @@ async fn a_reply_from_the_wrong_peer_or_session_never_matches() {
     assert_eq!(got["reply"]["text"], "right");
 }
 
+/// Whose answer it is decides, not what it claims to answer.
+#[tokio::test]
+async fn only_who_was_asked_makes_a_message_replied() {
+    let office = Office::open();
+    office.agents(&["alice", "bob", "carol"]).await;
+    let asked = office.send(1, json!({"to": "bob", "text": "well?"})).await;
+    office.take_texts(2, 1).await;
+    office.send(3, json!({"to": "alice", "text": "I am not bob", "in_reply_to": asked})).await;
+    assert_eq!(office.take_texts(1, 1).await, ["I am not bob"]);
+    let status = office.get(1, m::MailStatus::NAME, json!({"message_id": asked})).await;
+    assert_ne!(status["state"], "replied", "{status}");
+    let checked = office.get(1, m::MailCheckReply::NAME, json!({"message_id": asked})).await;
+    assert!(checked["reply"].is_null(), "{checked}");
+    office.send(2, json!({"to": "alice", "text": "yes", "in_reply_to": asked})).await;
+    office.reaches(1, &asked, "replied").await;
+}
+
 /// Alice speaks on the first connection, Bob on the second; his token also speaks for him elsewhere.
 async fn bobs_token(office: &Office) -> Value {
     office.agents(&["alice"]).await;

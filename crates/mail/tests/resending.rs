@@ -301,6 +301,38 @@ async fn nothing_of_what_was_delivered_is_kept_to_be_sent() {
     assert_eq!(left_to_send(&mut office).await, 0);
 }
 
+/// Only the one that a message was sent to says what became of it, and only what a recipient can know.
+#[tokio::test]
+async fn a_receipt_counts_from_its_recipient_and_from_delivery_on() {
+    let mut scene = Scene::new().await;
+    let to = scene.alice.clone();
+    scene.office.get(0, m::AgentCreate::NAME, json!({"name": "bob"})).await;
+    let for_bob = scene.office.send(1, json!({"to": "bob", "text": "for bob"})).await;
+    let for_peer = scene.send("for the peer").await;
+    scene.until(is_mail("for the peer")).await;
+    scene.office.reaches(1, &for_peer, "relayed").await;
+    scene.office.stop().await;
+    let ask = |scene: &Scene, sql: &str, id: &str| -> String {
+        let store = Connection::open(scene.office.config.dir.join("mail.db")).unwrap();
+        store.query_row(sql, [id], |row| row.get(0)).unwrap()
+    };
+    let uid = "SELECT lower(hex(uid)) FROM outbox WHERE message_id = ?1";
+    let uids = [ask(&scene, uid, &for_bob), ask(&scene, uid, &for_peer)];
+    scene.office.start();
+    scene.office.get(1, m::AgentUse::NAME, json!({"agent": "alice"})).await;
+    for (uid, state) in uids.iter().zip(["read", "sealed"]) {
+        let word = format!("R{}", json!([{"uid": uid, "state": state, "at": 1}]));
+        scene.peer.publish(&scene.office, &to, &mut scene.ratchet, 1, word.as_bytes()).await;
+    }
+    scene.peer.mail(&scene.office, &to, &mut scene.ratchet, b"after them").await;
+    assert_eq!(scene.office.take_texts(1, 1).await, ["after them"]);
+    let status = scene.office.get(1, m::MailStatus::NAME, json!({"message_id": for_bob})).await;
+    assert_ne!(status["state"], "read", "{status}");
+    scene.office.stop().await;
+    let left = "SELECT CAST(count(*) AS TEXT) FROM packets WHERE outbox_id = (SELECT id FROM outbox WHERE message_id = ?1)";
+    assert_eq!(ask(&scene, left, &for_peer), "1", "it goes out again until it is delivered");
+}
+
 /// The list of packets that were seen is shortened some day; the ratchets remember for ever.
 #[tokio::test]
 async fn a_packet_is_opened_once_even_if_nobody_remembers_it() {
@@ -336,5 +368,10 @@ async fn a_packet_is_opened_once_even_if_nobody_remembers_it() {
         let reason = dead["dead_letters"][0]["reason"].as_str().unwrap();
         assert!(reason.ends_with("it was opened before"), "{reason}");
         assert!(scene.office.is_empty(1).await);
+        // Whoever can repeat a packet causes no exchange of keys.
+        scene.office.stop().await;
+        let store = Connection::open(scene.office.config.dir.join("mail.db")).unwrap();
+        let rekeys: i64 = store.query_row("SELECT count(*) FROM rekeys", [], |row| row.get(0)).unwrap();
+        assert_eq!(rekeys, 0);
     }
 }

@@ -118,6 +118,27 @@ fn the_description_of_another_session_is_not_taken_for_its_own() {
     }
 }
 
+/// From the moment that its processes are told to end, a session is nobody's to begin again.
+#[test]
+fn a_session_whose_host_is_killed_while_it_ends_is_over() {
+    let mut daemon = daemon!();
+    let mut session = daemon.session(Shell::Bash);
+    session.ok("x=1");
+    session.start(json!({"command": "trap 'echo >told' TERM; echo >here; while :; do sleep .02; done"}));
+    let (file, host) = (description(&daemon, &session), session.host_pid());
+    wait_until("the process is there", GUARD, || session.dir.join("here").exists());
+    let params = session.params(json!({}));
+    let told = session.dir.join("told");
+    session.connection.begin(m::SessionDestroy::NAME, params);
+    wait_until("the process is told", GUARD, || told.exists());
+    process::signal(host, process::Signal::KILL);
+    process::assert_ends("the host", host);
+    assert!(!file.exists());
+    daemon.kill9();
+    daemon.restart();
+    assert_eq!(daemon.connect().ok(m::SessionList::NAME, json!({}))["sessions"], json!([]));
+}
+
 /// The number of a host that is gone may belong to somebody else by now.
 #[test]
 fn a_process_that_is_no_host_is_not_taken_for_one() {

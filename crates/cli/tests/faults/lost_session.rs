@@ -129,8 +129,13 @@ fn it_is_told_with_its_last_state_and_its_output(shell: Shell) {
 
 #[track_caller]
 fn check_private(daemon: &Daemon, id: &str) {
-    let dir = daemon.home().join("state/sessions").join(id);
-    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+    let state = daemon.home().join("state");
+    // Each socket's daemon has a directory of its own.
+    let below = std::fs::read_dir(&state).into_iter().flatten().flatten().map(|entry| entry.path());
+    let dirs = below.chain([state.clone()]).map(|dir| dir.join("sessions").join(id));
+    let entries: Vec<_> = dirs.flat_map(std::fs::read_dir).flatten().flatten().collect();
+    assert!(!entries.is_empty(), "{} has no files of {id}", state.display());
+    for entry in entries {
         let mode = entry.metadata().map(|meta| meta.permissions().mode() & 0o777).unwrap_or_default();
         assert_eq!(mode, 0o600, "{}", entry.path().display());
     }
@@ -211,6 +216,22 @@ fn nothing_of_it_runs_on_when_keeper_host_and_daemon_were_killed() {
     daemon.restart();
     for pid in everyone {
         process::assert_ends("a process of a lost session", pid);
+    }
+}
+
+/// Who remembers the id of a command must not be told about another one.
+#[test]
+fn no_number_of_a_command_is_given_out_again() {
+    let daemon = daemon!();
+    let mut session = daemon.session(Shell::Bash);
+    session.ok("x=1");
+    let mut before: Vec<String> = (0..3).map(|_| session.run(":").exec_id).collect();
+    for _ in 0..2 {
+        lose(&mut session);
+        restart(&mut session);
+        let next = session.run(":").exec_id;
+        assert!(!before.contains(&next), "{next} of {before:?}");
+        before.push(next);
     }
 }
 
