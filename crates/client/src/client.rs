@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -96,15 +97,29 @@ impl Client {
 
     /// [`Client::call`] for callers that have their own form of the params and the reply.
     pub async fn call_as<M: Method, R: DeserializeOwned>(&self, params: impl Serialize) -> Result<R> {
-        let answer = self.answer(&M::INFO, params).await?;
+        let id = self.next_id();
+        let line = request_line(&id, M::INFO, params).map_err(|error| unreadable(M::NAME, error))?;
+        let answer = self.answer(M::INFO, id, line).await?;
         serde_json::from_str(&answer).map_err(|error| unreadable(M::NAME, error))
     }
 
-    /// The `data` of the response.
-    async fn answer(&self, method: &MethodInfo, params: impl Serialize) -> Result<String> {
+    /// The `data` of the response. On the heap, and so compiled once for all methods.
+    fn answer(
+        &self,
+        method: &'static MethodInfo,
+        id: String,
+        line: Vec<u8>,
+    ) -> Pin<Box<dyn Future<Output = Result<String>> + Send + '_>> {
+        Box::pin(self.exchange_until_answered(method, id, line))
+    }
+
+    async fn exchange_until_answered(
+        &self,
+        method: &'static MethodInfo,
+        id: String,
+        line: Vec<u8>,
+    ) -> Result<String> {
         let name = method.name;
-        let id = self.next_id();
-        let line = request_line(&id, method, params).map_err(|error| unreadable(name, error))?;
         let mut patience = Patience::new();
         loop {
             let mut connection = self.take(patience.has_lost_one()).await?;

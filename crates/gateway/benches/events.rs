@@ -6,10 +6,7 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
-#[allow(dead_code, unused_imports, reason = "the modules' own tests are left out, not what they use")]
-#[path = "../src/json_text.rs"]
-mod json_text;
-#[allow(dead_code, unused_imports, reason = "the modules' own tests are left out, not what they use")]
+#[allow(dead_code, unused_imports, reason = "the module's own tests are left out, not what they use")]
 #[path = "../src/json_writer.rs"]
 mod json_writer;
 

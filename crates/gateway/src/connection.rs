@@ -176,7 +176,7 @@ pub(crate) async fn perform(
     runtime: &Runtime,
     request: Request,
     caller: &Caller,
-    events: &mut impl EventSink,
+    events: &mut dyn EventSink,
     mut phase: watch::Receiver<Phase>,
 ) -> Result<Reply, Fault> {
     tokio::select! {

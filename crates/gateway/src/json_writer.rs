@@ -8,7 +8,7 @@ use std::io::Write as _;
 
 use serde::ser::{self, Serialize};
 
-use crate::json_text;
+use trl_protocol::json_text;
 
 /// Appends `value` as JSON. On an error the buffer may end in half a value.
 pub(crate) fn put(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> Result<(), Error> {

@@ -6,7 +6,6 @@
 mod connection;
 mod http;
 mod in_process;
-mod json_text;
 mod json_writer;
 mod line_reader;
 mod lock;

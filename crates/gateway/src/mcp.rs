@@ -20,7 +20,7 @@ use crate::in_process;
 /// MCP on stdin and stdout, in this process.
 pub(crate) async fn serve_stdio(settings: Settings, runtime: Runtime, phase: watch::Receiver<Phase>) {
     let server = Server::new(Arc::new(in_process::client(runtime, phase.clone())), Arc::new(settings));
-    if let Err(error) = trl_mcp::serve_stdio(server, drained(phase)).await {
+    if let Err(error) = trl_mcp::serve_stdio(server, Box::pin(drained(phase))).await {
         tracing::error!(%error, "MCP ended");
     }
 }
@@ -34,8 +34,7 @@ pub(crate) fn route(settings: Settings, runtime: Runtime, phase: watch::Receiver
         drained(phase).await;
         ends.cancel();
     });
-    let service = trl_mcp::http_service(Guests::new(client, Arc::new(settings)), ct);
-    Router::new().route_service("/mcp", service).route_layer(from_fn(may_run))
+    trl_mcp::http_route(Guests::new(client, Arc::new(settings)), ct).route_layer(from_fn(may_run))
 }
 
 /// Open streams of notifications would keep the daemon from ending.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
 use trl_protocol::Event;
-use trl_runtime::{EventSink, Gone};
+use trl_runtime::{BoxFuture, EventSink, Gone};
 
 use crate::written;
 
@@ -118,8 +118,10 @@ pub(crate) struct Events {
 }
 
 impl EventSink for Events {
-    async fn send(&mut self, event: Event<'_>) -> Result<(), Gone> {
-        self.outbox.append(|buffer| written::put_event(buffer, &self.id, &event)).await
+    fn send<'a>(&'a mut self, event: Event<'a>) -> BoxFuture<'a, Result<(), Gone>> {
+        Box::pin(
+            async move { self.outbox.append(|buffer| written::put_event(buffer, &self.id, &event)).await },
+        )
     }
 }
 

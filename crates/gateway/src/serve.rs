@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use trl_client::home_mark;
 use trl_protocol::limits;
-use trl_runtime::{Config, Runtime, Served, StartError, Stop};
+use trl_runtime::{BoxFuture, Config, Runtime, Served, StartError, Stop};
 
 use crate::connection::Phase;
 use crate::http::{self, HttpConfig, HttpError};
@@ -81,7 +81,7 @@ pub enum ServeError {
 pub fn serve_blocking(
     gateway: GatewayConfig,
     config: Config,
-    shutdown: impl Future<Output = ()>,
+    shutdown: BoxFuture<'static, ()>,
 ) -> Result<(), ServeError> {
     let event_loop =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ServeError::EventLoop)?;

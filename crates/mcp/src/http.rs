@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use axum::Router;
 use rmcp::model::Extensions;
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -101,11 +102,8 @@ impl Head<'_> {
     }
 }
 
-/// To be put at `/mcp`. Who may come, from which host and origin, is checked by the listener.
-pub fn http_service(
-    guests: Arc<Guests>,
-    ct: CancellationToken,
-) -> StreamableHttpService<Server, LocalSessionManager> {
+/// `/mcp`. Who may come, from which host and origin, is checked by the listener.
+pub fn http_route(guests: Arc<Guests>, ct: CancellationToken) -> Router {
     let mut sessions = LocalSessionManager::default();
     let mut config = SessionConfig::default();
     config.keep_alive = guests.settings.silence;
@@ -114,5 +112,7 @@ pub fn http_service(
         .disable_allowed_hosts()
         .with_max_request_body_bytes(trl_protocol::limits::MAX_LINE_BYTES)
         .with_cancellation_token(ct);
-    StreamableHttpService::new(move || Ok(Server::among(Arc::clone(&guests))), Arc::new(sessions), http)
+    let service =
+        StreamableHttpService::new(move || Ok(Server::among(Arc::clone(&guests))), Arc::new(sessions), http);
+    Router::new().route_service("/mcp", service)
 }

@@ -1,7 +1,7 @@
 //! Sessions and mail as tools that models use, by the Model Context Protocol.
 //!
 //! [`Server`] answers one MCP client; [`serve_stdio`] gives it stdin and stdout,
-//! [`http_service`] a path of an HTTP listener. Behind it stands a [`trl_client::Client`],
+//! [`http_route`] a path of an HTTP listener. Behind it stands a [`trl_client::Client`],
 //! whose daemon may be elsewhere or in this very process. `tools/` has one file per tool:
 //! its arguments, what it answers, and the requests it makes of both.
 
@@ -24,7 +24,7 @@ mod toolbox;
 mod tools;
 mod wording;
 
-pub use http::{Guests, http_service};
+pub use http::{Guests, http_route};
 pub use profile::{Profile, UnknownProfile};
 pub use server::Server;
 pub use settings::{Channel, Settings};

@@ -1,6 +1,6 @@
 //! MCP on stdin and stdout: one client, which is gone when stdin ends.
 
-use std::future::Future;
+use std::pin::Pin;
 
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
@@ -22,7 +22,14 @@ impl std::fmt::Display for StdioError {
 impl std::error::Error for StdioError {}
 
 /// Serves until stdin ends or `shutdown` resolves. Nothing but MCP is written to stdout.
-pub async fn serve_stdio(server: Server, shutdown: impl Future<Output = ()>) -> Result<(), StdioError> {
+pub fn serve_stdio(
+    server: Server,
+    shutdown: Pin<Box<dyn Future<Output = ()> + Send>>,
+) -> Pin<Box<dyn Future<Output = Result<(), StdioError>> + Send>> {
+    Box::pin(serve_until(server, shutdown))
+}
+
+async fn serve_until(server: Server, shutdown: impl Future<Output = ()>) -> Result<(), StdioError> {
     let ct = CancellationToken::new();
     let beside = server.clone();
     let serving = async {

@@ -15,6 +15,7 @@ pub mod frame;
 pub mod grant;
 pub mod ids;
 pub mod isolation;
+pub mod json_text;
 pub mod limits;
 pub mod mail;
 pub mod method;

@@ -17,7 +17,8 @@ pub trait Method {
     /// The enum that carries this method's replies.
     type AnyReply;
 
-    const INFO: MethodInfo;
+    /// In a static of this crate: code that only calls a method is not compiled with its schemas.
+    const INFO: &MethodInfo;
     /// On the wire.
     const NAME: &'static str = Self::INFO.name;
 

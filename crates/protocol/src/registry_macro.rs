@@ -100,7 +100,7 @@ macro_rules! registry {
         pub enum $mail_reply { $($mail_variant(Box<$mail_answer>),)* }
 
         /// Every method, in the order of the registry.
-        pub const METHODS: &[$crate::method::MethodInfo] = &[
+        pub static METHODS: &[&$crate::method::MethodInfo] = &[
             $(<$methods::$variant as $crate::method::Method>::INFO,)*
             $(<$methods::$mail_variant as $crate::method::Method>::INFO,)*
         ];
@@ -118,7 +118,7 @@ macro_rules! registry {
             /// Its row in the registry.
             pub fn info(&self) -> &'static $crate::method::MethodInfo {
                 match self {
-                    $($request::$variant(_) => &<$methods::$variant as $crate::method::Method>::INFO,)*
+                    $($request::$variant(_) => <$methods::$variant as $crate::method::Method>::INFO,)*
                     $request::Mail(request) => request.info(),
                 }
             }
@@ -136,7 +136,7 @@ macro_rules! registry {
             /// Its row in the registry.
             pub fn info(&self) -> &'static $crate::method::MethodInfo {
                 match self {
-                    $($mail_request::$mail_variant(_) => &<$methods::$mail_variant as $crate::method::Method>::INFO,)*
+                    $($mail_request::$mail_variant(_) => <$methods::$mail_variant as $crate::method::Method>::INFO,)*
                 }
             }
         }
@@ -157,12 +157,15 @@ macro_rules! registry {
                     type Request = super::$request;
                     type AnyReply = super::$reply;
 
-                    const INFO: $crate::method::MethodInfo = $crate::method::MethodInfo {
-                        name: $name,
-                        about: concat!($($doc),+),
-                        rules: $rules,
-                        params_schema: $crate::request::params_schema::<$params>,
-                        reply_schema: $crate::request::reply_schema::<$answer>,
+                    const INFO: &$crate::method::MethodInfo = {
+                        static INFO: $crate::method::MethodInfo = $crate::method::MethodInfo {
+                            name: $name,
+                            about: concat!($($doc),+),
+                            rules: $rules,
+                            params_schema: $crate::request::params_schema::<$params>,
+                            reply_schema: $crate::request::reply_schema::<$answer>,
+                        };
+                        &INFO
                     };
 
                     fn request(params: $params) -> super::$request {
@@ -192,12 +195,15 @@ macro_rules! registry {
                     type Request = super::$request;
                     type AnyReply = super::$reply;
 
-                    const INFO: $crate::method::MethodInfo = $crate::method::MethodInfo {
-                        name: $mail_name,
-                        about: concat!($($mail_doc),+),
-                        rules: $mail_rules,
-                        params_schema: $crate::request::params_schema::<$mail_params>,
-                        reply_schema: $crate::request::reply_schema::<$mail_answer>,
+                    const INFO: &$crate::method::MethodInfo = {
+                        static INFO: $crate::method::MethodInfo = $crate::method::MethodInfo {
+                            name: $mail_name,
+                            about: concat!($($mail_doc),+),
+                            rules: $mail_rules,
+                            params_schema: $crate::request::params_schema::<$mail_params>,
+                            reply_schema: $crate::request::reply_schema::<$mail_answer>,
+                        };
+                        &INFO
                     };
 
                     fn request(params: $mail_params) -> super::$request {

@@ -61,7 +61,7 @@ fn bad_params(method: &str, path: &str, problem: &str) -> Fault {
 }
 
 /// Refuses a method that is not in the registry.
-pub fn unknown_method(method: &str, known: &[MethodInfo]) -> Fault {
+pub fn unknown_method(method: &str, known: &[&MethodInfo]) -> Fault {
     let shown: String = method.chars().take(80).collect();
     let hint = nearest(method, known.iter().map(|known| known.name))
         .map(|near| format!("; did you mean `{near}`?"))

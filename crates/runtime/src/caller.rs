@@ -2,11 +2,10 @@
 //!
 //! Transports make these; the runtime knows no more of a connection than this.
 
-use std::future::Future;
-
 use tokio::sync::watch;
 use trl_protocol::Event;
 
+use crate::backend::BoxFuture;
 use crate::grants::GrantKey;
 
 /// The client will hear nothing more.
@@ -81,5 +80,5 @@ impl Caller {
 pub trait EventSink: Send {
     /// Resolves when the connection's writer has taken the event, so that a slow client
     /// slows down its own stream and nothing else.
-    fn send(&mut self, event: Event<'_>) -> impl Future<Output = Result<(), Gone>> + Send;
+    fn send<'a>(&'a mut self, event: Event<'a>) -> BoxFuture<'a, Result<(), Gone>>;
 }

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use trl_protocol::{Fault, Method, Reply, Request, methods};
 
+use crate::backend::BoxFuture;
 use crate::caller::{Caller, EventSink};
 use crate::grants::rules;
 use crate::ops::{self, events, exec, file, mail, session, system};
@@ -13,11 +14,21 @@ use crate::runtime::Runtime;
 impl Runtime {
     /// Does what was asked. Runs to its end even if the client is gone by then, except
     /// that nobody waits any more for the output of a command; the command itself goes on.
-    pub async fn dispatch<S: EventSink>(
+    /// On the heap, and so compiled once, in this crate, however many await it.
+    pub fn dispatch<'a>(
+        &'a self,
+        request: Request,
+        caller: &'a Caller,
+        events: &'a mut dyn EventSink,
+    ) -> BoxFuture<'a, Result<Reply, Fault>> {
+        Box::pin(self.counted(request, caller, events))
+    }
+
+    async fn counted(
         &self,
         request: Request,
         caller: &Caller,
-        events: &mut S,
+        events: &mut dyn EventSink,
     ) -> Result<Reply, Fault> {
         let method = request.info().name;
         let began = Instant::now();
@@ -35,11 +46,11 @@ impl Runtime {
 
     /// Done here, or by the daemon that the session is on, as far as the caller's grant allows. On the heap: together
     /// these are more than a small stack has room for.
-    async fn answer<S: EventSink>(
+    async fn answer(
         &self,
         request: Request,
         caller: &Caller,
-        to: &mut S,
+        to: &mut dyn EventSink,
     ) -> Result<Reply, Fault> {
         self.0.check_open()?;
         if let Some(grant) = &caller.grant {
@@ -55,11 +66,11 @@ impl Runtime {
     // Without a catch-all: a new method does not compile until somebody answers it.
     #[deny(clippy::wildcard_enum_match_arm)]
     #[expect(clippy::too_many_lines, reason = "one arm per method and nothing else")]
-    async fn perform<S: EventSink>(
+    async fn perform(
         &self,
         request: Request,
         caller: &Caller,
-        to: &mut S,
+        to: &mut dyn EventSink,
     ) -> Result<Reply, Fault> {
         use methods as m;
         let runtime = &self.0;

@@ -42,7 +42,7 @@ mod signal;
 mod text;
 mod watching;
 
-pub use backend::HostDirsError;
+pub use backend::{BoxFuture, HostDirsError};
 pub use caller::{Caller, EventSink, Gone, Presence};
 pub use config::{Config, NamedRuntime};
 pub use grants::GrantKey;

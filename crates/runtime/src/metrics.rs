@@ -122,7 +122,7 @@ impl Runtime {
     pub async fn metrics(&self) -> Metrics {
         let runtime: &Arc<Inner> = &self.0;
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let of_method = |(method, counter): (&MethodInfo, &Counter)| {
+        let of_method = |(method, counter): (&&MethodInfo, &Counter)| {
             let mut sum = 0;
             let within = std::array::from_fn(|class| {
                 sum += load(&counter.classes[class]);

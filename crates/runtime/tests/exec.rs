@@ -11,7 +11,7 @@ use trl_protocol::exec::Stream;
 use trl_protocol::wire::{FromHost, INITIAL_CREDIT, Mode, Stdin, ToHost};
 use trl_protocol::{Code, Fault, Reply, Request};
 use trl_protocol::{Method as _, methods as m};
-use trl_runtime::{Caller, EventSink, Gone, Presence, Runtime};
+use trl_runtime::{BoxFuture, Caller, EventSink, Gone, Presence, Runtime};
 
 fn asking(runtime: &Runtime, method: &'static str, params: Value) -> JoinHandle<Result<Reply, Fault>> {
     let runtime = runtime.clone();
@@ -147,8 +147,8 @@ async fn a_stream_is_told_in_order_and_in_whole_characters() {
 struct Slow(tokio::sync::mpsc::Receiver<()>);
 
 impl EventSink for Slow {
-    async fn send(&mut self, _: trl_protocol::Event<'_>) -> Result<(), Gone> {
-        self.0.recv().await.ok_or(Gone)
+    fn send<'a>(&'a mut self, _: trl_protocol::Event<'a>) -> BoxFuture<'a, Result<(), Gone>> {
+        Box::pin(async { self.0.recv().await.ok_or(Gone) })
     }
 }
 

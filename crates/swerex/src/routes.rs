@@ -1,6 +1,6 @@
 //! The routes: who may, which request it is, what is answered.
 
-use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,11 +30,20 @@ const MAX_BODY: usize = 1 << 30;
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Answers until `end` resolves, then ends every session that was made.
-pub async fn serve(
+pub fn serve(
     listener: TcpListener,
     client: Arc<Client>,
     settings: Settings,
-    end: impl Future<Output = ()> + Send + 'static,
+    end: Pin<Box<dyn Future<Output = ()> + Send>>,
+) -> Pin<Box<dyn Future<Output = std::io::Result<()>> + Send>> {
+    Box::pin(serve_until(listener, client, settings, end))
+}
+
+async fn serve_until(
+    listener: TcpListener,
+    client: Arc<Client>,
+    settings: Settings,
+    end: Pin<Box<dyn Future<Output = ()> + Send>>,
 ) -> std::io::Result<()> {
     let shared = Arc::new(Shared::new(client, settings));
     let router = Router::new().fallback(handle).with_state(Arc::clone(&shared));

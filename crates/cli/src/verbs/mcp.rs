@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<u8> {
     }
     crate::context::block_on(async {
         let server = Server::new(context.client().await?, Arc::new(settings));
-        let served = trl_mcp::serve_stdio(server, serve::told_to_end()).await;
+        let served = trl_mcp::serve_stdio(server, Box::pin(serve::told_to_end())).await;
         served.map_err(|error| Failure::unavailable(error.to_string()))?;
         Ok(0)
     })?

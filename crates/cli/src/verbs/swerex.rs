@@ -41,7 +41,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
         auth_token: args.auth_token.clone(),
         session: target::creation(None, &target::Making::default()),
     };
-    let served = trl_swerex::serve(listener, client, settings, serve::told_to_end()).await;
+    let served = trl_swerex::serve(listener, client, settings, Box::pin(serve::told_to_end())).await;
     served.map_err(|error| Failure::unavailable(error.to_string()))?;
     Ok(0)
 }

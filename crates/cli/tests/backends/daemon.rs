@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use trl_protocol::{Event, Request};
 use trl_runtime::backend::Backend;
-use trl_runtime::{Config, EventSink, Gone, Presence, Runtime};
+use trl_runtime::{BoxFuture, Config, EventSink, Gone, Presence, Runtime};
 use trl_testkit::GUARD;
 
 /// A place to test: how its backend is made, and how one of its hosts is killed from outside.
@@ -88,14 +88,14 @@ impl Asked {
 struct Sink(mpsc::Sender<(String, Vec<u8>)>);
 
 impl EventSink for Sink {
-    async fn send(&mut self, event: Event<'_>) -> Result<(), Gone> {
+    fn send<'a>(&'a mut self, event: Event<'a>) -> BoxFuture<'a, Result<(), Gone>> {
         let told = match event {
             Event::Started { exec_id, .. } => ("started".to_owned(), exec_id.to_string().into_bytes()),
             Event::Text { stream, text, .. } => (stream.name().to_owned(), text.as_bytes().to_vec()),
             Event::Bytes { stream, bytes, .. } => (stream.name().to_owned(), bytes.to_vec()),
             other => (format!("{other:?}"), Vec::new()),
         };
-        self.0.send(told).map_err(|_| Gone)
+        Box::pin(std::future::ready(self.0.send(told).map_err(|_| Gone)))
     }
 }
 

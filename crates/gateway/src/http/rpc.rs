@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use trl_protocol::{Code, Event, Fault, Reply};
-use trl_runtime::{EventSink, Gone, GrantKey, Presence};
+use trl_runtime::{BoxFuture, EventSink, Gone, GrantKey, Presence};
 
 use super::access::Grant;
 use super::routes::Front;
@@ -85,7 +85,7 @@ impl Drop for Client {
 struct Unheard;
 
 impl EventSink for Unheard {
-    async fn send(&mut self, _: Event<'_>) -> Result<(), Gone> {
-        Ok(())
+    fn send<'a>(&'a mut self, _: Event<'a>) -> BoxFuture<'a, Result<(), Gone>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 }

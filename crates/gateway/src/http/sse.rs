@@ -12,7 +12,7 @@ use hyper::body::Frame;
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use trl_protocol::{Event, Fault, Reply};
-use trl_runtime::{EventSink, Gone, GrantKey};
+use trl_runtime::{BoxFuture, EventSink, Gone, GrantKey};
 
 use super::routes::Front;
 use super::{answer, rpc};
@@ -78,9 +78,9 @@ struct Events {
 }
 
 impl EventSink for Events {
-    async fn send(&mut self, event: Event<'_>) -> Result<(), Gone> {
+    fn send<'a>(&'a mut self, event: Event<'a>) -> BoxFuture<'a, Result<(), Gone>> {
         let bytes = framed(event.name(), |out| written::put_event(out, &self.id, &event));
-        self.to.send(SseItem::Event(bytes)).await.map_err(|_| Gone)
+        Box::pin(async move { self.to.send(SseItem::Event(bytes)).await.map_err(|_| Gone) })
     }
 }
 

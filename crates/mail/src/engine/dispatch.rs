@@ -1,5 +1,7 @@
 //! One way in: every request about agents, mail and contacts, and what it answers.
 
+use std::pin::Pin;
+
 use trl_protocol::Fault;
 pub use trl_protocol::{MailReply, MailRequest};
 
@@ -19,8 +21,13 @@ impl Caller {
 }
 
 impl Engine {
-    pub(super) async fn handle(&self, request: MailRequest, caller: Caller) -> Result<MailReply, Fault> {
-        self.answer(request, caller).await.map_err(Fault::from)
+    /// On the heap, and so compiled once, in this crate, however many await it.
+    pub(super) fn handle(
+        &self,
+        request: MailRequest,
+        caller: Caller,
+    ) -> Pin<Box<dyn Future<Output = Result<MailReply, Fault>> + Send + '_>> {
+        Box::pin(async move { self.answer(request, caller).await.map_err(Fault::from) })
     }
 
     // Without a catch-all: a new method does not compile until somebody answers it.

@@ -35,11 +35,11 @@ pub(crate) async fn perform(
     reply
 }
 
-pub(crate) async fn subscribe<S: EventSink>(
+pub(crate) async fn subscribe(
     runtime: &Inner,
     params: CallerParams,
     caller: &Caller,
-    events: &mut S,
+    events: &mut dyn EventSink,
 ) -> Result<SubscriptionOver, Fault> {
     let mail = runtime.mailroom.mail().await?;
     let mut subscription = mail.subscribe(params, MailCaller { connection: caller.connection }).await?;

@@ -104,12 +104,12 @@ pub(crate) fn session(runtime: &Inner, named: &str) -> Option<Arc<RemoteSession>
 }
 
 /// Does it over there.
-pub(crate) async fn forward<S: EventSink>(
+pub(crate) async fn forward(
     runtime: &Arc<Inner>,
     session: &Arc<RemoteSession>,
     request: Request,
     caller: &Caller,
-    to: &mut S,
+    to: &mut dyn EventSink,
 ) -> Result<Reply, Fault> {
     let forwarded = Forwarded { runtime, session, caller };
     let done = forwarded.perform(request, to).await;
@@ -155,7 +155,7 @@ macro_rules! there {
 }
 
 impl Forwarded<'_> {
-    async fn perform<S: EventSink>(&self, request: Request, to: &mut S) -> Result<Reply, Fault> {
+    async fn perform(&self, request: Request, to: &mut dyn EventSink) -> Result<Reply, Fault> {
         match request {
             Request::SessionInfo(_) => self.info().await.map(m::SessionInfo::wrap),
             Request::SessionDestroy(params) => self.destroy(params.force).await.map(m::SessionDestroy::wrap),
@@ -287,7 +287,7 @@ impl Forwarded<'_> {
         Ok(exec::Bound { exec_id, bound: params.bound })
     }
 
-    async fn stream<S: EventSink>(&self, params: exec::RunParams, to: &mut S) -> Result<StreamReply, Fault> {
+    async fn stream(&self, params: exec::RunParams, to: &mut dyn EventSink) -> Result<StreamReply, Fault> {
         let (check, encoding) = (params.check, params.encoding);
         // A failure is told with what this client has heard.
         let params = exec::RunParams { check: false, ..params };
@@ -304,21 +304,17 @@ impl Forwarded<'_> {
         }
     }
 
-    async fn attach<S: EventSink>(
+    async fn attach(
         &self,
         params: &exec::AttachParams,
-        to: &mut S,
+        to: &mut dyn EventSink,
     ) -> Result<StreamReply, Fault> {
         let daemon = &self.session.daemon;
         let stream = daemon.client().attach(params).await.map_err(|error| daemon.fault(error))?;
         self.relay(stream, Relay::new(self.session.id, to, params.encoding)).await
     }
 
-    async fn relay<S: EventSink>(
-        &self,
-        mut stream: ExecStream<'_>,
-        mut relay: Relay<'_, S>,
-    ) -> Result<StreamReply, Fault> {
+    async fn relay(&self, mut stream: ExecStream<'_>, mut relay: Relay<'_>) -> Result<StreamReply, Fault> {
         loop {
             let step = tokio::select! {
                 step = stream.next() => step.map_err(|error| self.session.daemon.fault(error)),
@@ -333,7 +329,7 @@ impl Forwarded<'_> {
         }
     }
 
-    async fn view<S: EventSink>(&self, params: AttachParams, to: &mut S) -> Result<Detached, Fault> {
+    async fn view(&self, params: AttachParams, to: &mut dyn EventSink) -> Result<Detached, Fault> {
         let daemon = &self.session.daemon;
         let mut view = daemon.client().view(&params).await.map_err(|error| daemon.fault(error))?;
         loop {

@@ -14,7 +14,7 @@ use trl_protocol::frame::{self, Frame};
 use trl_protocol::session::{SessionInfo, SessionState};
 use trl_protocol::wire::{FromHost, HOST_PROTOCOL, ToHost};
 use trl_protocol::{Event, Fault, Reply, Request, SessionId};
-use trl_runtime::{Config, EventSink, Gone, Presence, Runtime};
+use trl_runtime::{BoxFuture, Config, EventSink, Gone, Presence, Runtime};
 
 pub const ID: SessionId = SessionId(0xabcd_0001);
 
@@ -164,7 +164,7 @@ impl FakeHost {
 pub struct Recorder(pub Vec<String>);
 
 impl EventSink for Recorder {
-    async fn send(&mut self, event: Event<'_>) -> Result<(), Gone> {
+    fn send<'a>(&'a mut self, event: Event<'a>) -> BoxFuture<'a, Result<(), Gone>> {
         self.0.push(match event {
             Event::Started { exec_id, .. } => format!("started {exec_id}"),
             Event::Queued { exec_id } => format!("queued {exec_id}"),
@@ -177,7 +177,7 @@ impl EventSink for Recorder {
             Event::Missed { from, to } => format!("missed {from}..{to}"),
             Event::Change(change) => format!("change {:?}", change.change),
         });
-        Ok(())
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 

@@ -222,7 +222,7 @@ pub(crate) fn embedded(settings: &Settings, mcp: trl_mcp::Settings) -> Result<()
     secrets::overwrite();
     // Nobody finds these sessions again: they end with us.
     let config = trl_runtime::Config { keep_sessions: false, mail_mode: Mode::Own, ..daemon.config()? };
-    trl_gateway::serve_blocking(gateway, config, signals::told_to_end()).map_err(refused)
+    trl_gateway::serve_blocking(gateway, config, Box::pin(signals::told_to_end())).map_err(refused)
 }
 
 /// The log of a program whose stdout is a transport and whose stderr a harness may show: only
@@ -241,7 +241,11 @@ impl Daemon {
     fn serve(&self) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         loop {
-            match trl_gateway::serve_blocking(self.gateway()?, self.config()?, signals::told_to_end()) {
+            match trl_gateway::serve_blocking(
+                self.gateway()?,
+                self.config()?,
+                Box::pin(signals::told_to_end()),
+            ) {
                 Ok(()) => return Ok(()),
                 Err(ServeError::Socket(SocketError::Taken { path, pid }))
                     if self.detached && Instant::now() < end && !detach::is_served(&path) =>

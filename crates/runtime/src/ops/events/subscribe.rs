@@ -9,11 +9,11 @@ use crate::caller::{Caller, EventSink, Gone};
 use crate::feed::Lookup;
 use crate::runtime::Inner;
 
-pub(crate) async fn perform<S: EventSink>(
+pub(crate) async fn perform(
     runtime: &Arc<Inner>,
     params: SubscribeParams,
     caller: &Caller,
-    events: &mut S,
+    events: &mut dyn EventSink,
 ) -> Result<SubscriptionOver, Fault> {
     let feed = &runtime.feed;
     // A number that was never given comes from before the machine's clock was set back.

@@ -11,11 +11,11 @@ use crate::caller::{Caller, EventSink};
 use crate::lookup::ExecSource;
 use crate::runtime::Inner;
 
-pub(crate) async fn perform<S: EventSink>(
+pub(crate) async fn perform(
     runtime: &Arc<Inner>,
     params: &AttachParams,
     caller: &Caller,
-    events: &mut S,
+    events: &mut dyn EventSink,
 ) -> Result<StreamReply, Fault> {
     let (stdout_offset, stderr_offset) = (params.stdout_offset, params.stderr_offset);
     match runtime.exec(&params.exec_id).await? {

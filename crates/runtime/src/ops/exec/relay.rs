@@ -18,9 +18,9 @@ use crate::text::TextStream;
 const CHUNK: u64 = 128 * 1024;
 
 /// The events of one request, written as its encoding says.
-pub(crate) struct Relay<'a, S> {
+pub(crate) struct Relay<'a> {
     session: SessionId,
-    events: &'a mut S,
+    events: &'a mut dyn EventSink,
     encoding: Encoding,
     texts: [TextStream; 2],
     /// The command's number, once the host has said it.
@@ -39,8 +39,8 @@ struct SoftTimeout {
     working_dir: String,
 }
 
-impl<'a, S: EventSink> Relay<'a, S> {
-    pub(crate) fn new(session: SessionId, events: &'a mut S, encoding: Encoding) -> Relay<'a, S> {
+impl<'a> Relay<'a> {
+    pub(crate) fn new(session: SessionId, events: &'a mut dyn EventSink, encoding: Encoding) -> Relay<'a> {
         Relay {
             session,
             events,
@@ -55,7 +55,7 @@ impl<'a, S: EventSink> Relay<'a, S> {
     }
 
     /// Answers after this time even if the command still runs.
-    pub(crate) fn until(mut self, soft: Duration, working_dir: String) -> Relay<'a, S> {
+    pub(crate) fn until(mut self, soft: Duration, working_dir: String) -> Relay<'a> {
         self.soft = Some(SoftTimeout { at: self.begun + soft, working_dir });
         self
     }

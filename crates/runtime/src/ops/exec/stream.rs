@@ -16,11 +16,11 @@ use crate::runtime::Inner;
 use crate::seconds;
 use crate::session::Session;
 
-pub(crate) async fn perform<S: EventSink>(
+pub(crate) async fn perform(
     runtime: &Arc<Inner>,
     params: RunParams,
     caller: &Caller,
-    events: &mut S,
+    events: &mut dyn EventSink,
 ) -> Result<StreamReply, Fault> {
     let place = CommandSession::of(runtime, &params, caller).await?;
     let streamed = in_session(runtime, &place.session, params, caller, events).await;
@@ -31,12 +31,12 @@ pub(crate) async fn perform<S: EventSink>(
     streamed
 }
 
-async fn in_session<S: EventSink>(
+async fn in_session(
     runtime: &Arc<Inner>,
     session: &Session,
     params: RunParams,
     caller: &Caller,
-    events: &mut S,
+    events: &mut dyn EventSink,
 ) -> Result<StreamReply, Fault> {
     let (check, encoding) = (params.check, params.encoding);
     let soft = params.soft_timeout_s.map(|soft| seconds::checked("soft_timeout_s", soft)).transpose()?;

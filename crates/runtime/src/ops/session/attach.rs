@@ -15,11 +15,11 @@ use crate::output::Range;
 use crate::runtime::Inner;
 use crate::session::unexpected;
 
-pub(crate) async fn perform<S: EventSink>(
+pub(crate) async fn perform(
     runtime: &Arc<Inner>,
     params: &AttachParams,
     caller: &Caller,
-    events: &mut S,
+    events: &mut dyn EventSink,
 ) -> Result<Detached, Fault> {
     let size = params.rows.zip(params.cols);
     if let Some((rows, cols)) = size {

@@ -46,14 +46,14 @@ const fn entry(byte: u8) -> [u8; ENTRY] {
 }
 
 /// Appends `text` as a JSON string, with its quotes.
-pub(crate) fn put(out: &mut Vec<u8>, text: &str) {
+pub fn put(out: &mut Vec<u8>, text: &str) {
     out.reserve(text.len() + text.len() / 8 + 2);
     out.push(b'"');
     put_escaped(out, text.as_bytes());
     out.push(b'"');
 }
 
-pub(crate) fn put_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
+pub fn put_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     let mut scratch = [0; DENSE * 6 + ENTRY];
     // What is before `copied` is written; between there and `at` is nothing to escape.
     let (mut copied, mut at) = (0, 0);
