@@ -6,6 +6,7 @@ use trl_mail::identity::Address;
 use trl_mail::relay::{EmbeddedLimits, Outgoing, Relay};
 use trl_protocol::{Method as _, methods as m};
 
+use crate::handmade::{Handmade, alice};
 use crate::support;
 use crate::support::{Office, text};
 
@@ -244,6 +245,36 @@ async fn a_word_that_finds_a_full_mailbox_comes_later() {
         rows.iter().any(|row| row["address"] == alice.as_str() && row["state"] == "declined")
     };
     support::until("she is told", told, is_told).await;
+}
+
+/// A word of acceptance that nobody asked for makes no contact, whatever was said before.
+#[tokio::test]
+async fn nobody_becomes_a_contact_by_saying_so() {
+    let office = Office::open();
+    let to = alice(&office).await;
+    for before in ["nothing", "asking", "declined"] {
+        let mut peer = Handmade::at(&office).await;
+        let mut ratchet = peer.ratchet(&office, &to).await;
+        if before != "nothing" {
+            peer.ask_under_name(&office, &to, &mut ratchet, &format!("eve-{before}")).await;
+        }
+        if before == "declined" {
+            office.get(1, m::ContactDecline::NAME, json!({"who": peer.address().as_str()})).await;
+        }
+        let word = format!("C{}", json!({"say": "accepted", "name": "mallory"}));
+        peer.publish(&office, &to, &mut ratchet, 1, word.as_bytes()).await;
+        peer.mail(&office, &to, &mut ratchet, b"unwanted").await;
+    }
+    // The mailbox keeps the order, so this comes after all of theirs.
+    let mut friend = Handmade::at(&office).await;
+    let mut ratchet = friend.introduce(&office, &to, "friend").await;
+    friend.mail(&office, &to, &mut ratchet, b"wanted").await;
+    assert_eq!(office.take_texts(1, 1).await, ["wanted"]);
+    // And a contact of one agent is none of another's, not even by name.
+    office.get(0, m::AgentCreate::NAME, json!({"name": "bob"})).await;
+    office.get(2, m::AgentUse::NAME, json!({"agent": "bob"})).await;
+    let fault = office.ask(2, m::MailSend::NAME, json!({"to": "friend", "text": "hi"})).await.unwrap_err();
+    assert_eq!(fault.code.as_str(), "AGENT_NOT_FOUND");
 }
 
 #[tokio::test]

@@ -123,6 +123,11 @@ async fn only_who_was_asked_makes_a_message_replied() {
     assert!(checked["reply"].is_null(), "{checked}");
     office.send(2, json!({"to": "alice", "text": "yes", "in_reply_to": asked})).await;
     office.reaches(1, &asked, "replied").await;
+    // Nor is a reply sent to somebody else than who wrote.
+    let got = office.take(1).await;
+    let reply = json!({"message_id": got[0]["message_id"], "to": "carol", "text": "for bob"});
+    let fault = office.ask(1, m::MailReply::NAME, reply).await.unwrap_err();
+    assert_eq!(fault.code.as_str(), "INVALID_PARAMS");
 }
 
 /// Alice speaks on the first connection, Bob on the second; his token also speaks for him elsewhere.
@@ -218,6 +223,7 @@ async fn bad_requests_are_refused_and_stored_nowhere() {
         (1, json!({"to": "bob", "text": "x".repeat(101)}), "PAYLOAD_TOO_LARGE"),
         (1, json!({"to": "bob", "text": "x", "to_session": "a b"}), "INVALID_PARAMS"),
         (1, json!({"to": "bob/é", "text": "x"}), "INVALID_PARAMS"),
+        (1, json!({"to": "bob", "text": " \n"}), "INVALID_PARAMS"),
         (1, json!({"to": "bob/a", "text": "x", "to_session": "b"}), "INVALID_PARAMS"),
         (1, json!({"to": "bob", "text": "x", "role": "system"}), "INVALID_PARAMS"),
         (1, json!({"to": "bob", "text": "x", "expires_s": -1.0}), "INVALID_PARAMS"),

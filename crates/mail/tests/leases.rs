@@ -114,3 +114,18 @@ async fn what_its_reader_has_confirmed_stays_read_when_the_lease_is_written_late
     assert_eq!(states.last(), Some(&"read"), "{states:?}");
     assert!(!states.contains(&"offered"), "{states:?}");
 }
+
+/// A lease that is written at last is like any other: what was handed out under it and taken back is handed out again.
+#[tokio::test]
+async fn a_lease_that_was_written_late_is_over_when_it_is_withdrawn() {
+    let (scene, tokens) = Scene::with("primary", 1).await;
+    scene.send("again").await;
+    scene.refuses.store(true, Ordering::SeqCst);
+    assert_eq!(scene.look(Caller::default(), &tokens[0]).await, ["again"]);
+    scene.refuses.store(false, Ordering::SeqCst);
+    scene.until_written().await;
+    // Nothing of what was handed out has been seen.
+    let nothing = json!({"as": tokens[0], "peek": true, "ack": []});
+    ask(scene.office.mail(), Caller::default(), m::MailInbox::NAME, nothing).await.unwrap();
+    assert_eq!(scene.look(Caller::default(), &tokens[0]).await, ["again"]);
+}

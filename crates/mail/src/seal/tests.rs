@@ -113,3 +113,19 @@ fn debug_tells_no_secret() {
     assert_eq!(format!("{:?}", alice.device), format!("Device {{ key: {device:?}, .. }}"));
     assert_eq!(format!("{ratchet:?}"), format!("Ratchet {{ id: {:?}, .. }}", ratchet.id()));
 }
+
+/// Under another id it could be used twice, for another device by nobody.
+#[test]
+fn a_signature_holds_for_one_key_of_one_device_under_one_id() {
+    let mut bob = party(2);
+    let key = bob.device.one_time_keys(&bob.identity, 1, 1).remove(0);
+    let card = bob.device.card(&bob.identity, 1);
+    let verified = card.verify(bob.identity.address()).unwrap();
+    key.verify(&verified).unwrap();
+    let renamed = SignedKey { id: "1.another".to_owned(), ..key.clone() };
+    assert_eq!(renamed.verify(&verified), Err(BadCard::Signature));
+    let other = Device::generate().card(&bob.identity, 1).verify(bob.identity.address()).unwrap();
+    assert_eq!(key.verify(&other), Err(BadCard::Signature));
+    let newer = DeviceCard { v: 2, ..card };
+    assert_eq!(newer.verify(bob.identity.address()), Err(BadCard::Version(2)));
+}

@@ -140,3 +140,17 @@ pub(super) fn digest(params: &SendParams) -> Vec<u8> {
     }
     hash.finalize().to_vec()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_field_passes_for_the_end_of_another() {
+        let of = |params: serde_json::Value| digest(&serde_json::from_value(params).unwrap());
+        let one = of(serde_json::json!({"to": "bob", "text": "by the way"}));
+        assert_ne!(one, of(serde_json::json!({"to": "bobby", "text": " the way"})));
+        assert_ne!(one, of(serde_json::json!({"to": "bob", "text": "by the ", "to_session": "way"})));
+        assert_eq!(one, of(serde_json::json!({"to": "bob", "text": "by the way", "expires_s": 9.0})));
+    }
+}
