@@ -385,8 +385,10 @@ fn with_own_tmp(script: &str) -> Option<Output> {
     }
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "sh", "-euc"]);
+    // The binary itself may lie in /tmp.
     command.arg(format!(
-        "mount -t tmpfs -o mode=1777 none /tmp\nexport HOME=/tmp/a\nmkdir /tmp/a /tmp/b\n{script}"
+        "mount -t tmpfs none /mnt\ntouch /mnt/trl\nmount --bind \"$TRL\" /mnt/trl\nTRL=/mnt/trl\n\
+         mount -t tmpfs -o mode=1777 none /tmp\nexport HOME=/tmp/a\nmkdir /tmp/a /tmp/b\n{script}"
     ));
     command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("TRL", trl!());
     let output = command.current_dir("/").stdin(Stdio::null()).output().unwrap();
