@@ -51,7 +51,7 @@ impl Mcp {
             let start = Instant::now();
             let answer = self.exchange(&line);
             let took = start.elapsed();
-            assert!(answer.contains("\"exit_code\":0"), "{answer}");
+            assert!(answer.contains("[exit code 0,"), "{answer}");
             took
         }
     }
