@@ -81,7 +81,11 @@ fn a_grant_of_the_same_daemon_is_used_by_its_name() {
     let granter = Granter::start();
     let (id, _) = granter.grant(json!({}));
     let daemon = &granter.daemon;
-    let found = daemon.connect().ok(m::SystemRuntimes::NAME, json!({}))["runtimes"].clone();
+    let mut found = Value::Null;
+    wait_until("the grant has arrived by mail", GUARD, || {
+        found = daemon.connect().ok(m::SystemRuntimes::NAME, json!({}))["runtimes"].clone();
+        found.as_array().is_some_and(|runtimes| runtimes.len() > 1)
+    });
     let name = found[1]["name"].as_str().unwrap().to_owned();
     assert!(found[1]["granted_by"].is_string(), "{found}");
     let ran = daemon.trl(&["run", "--on", &name, "x=6; pwd"]);
