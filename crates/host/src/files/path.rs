@@ -116,12 +116,7 @@ impl Located {
     /// the directory may each have their own.
     pub(super) fn fresh_name(&self) -> io::Result<OsString> {
         let mut number = [0; 8];
-        // SAFETY: the kernel writes that many bytes there. The crate of this name may keep a descriptor, which a worker
-        // has closed.
-        let written = unsafe { libc::getrandom(number.as_mut_ptr().cast(), number.len(), 0) };
-        if usize::try_from(written) != Ok(number.len()) {
-            return Err(io::Error::last_os_error());
-        }
+        rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())?;
         let number = u64::from_ne_bytes(number);
         // Kept short: a name has at most 255 bytes.
         let kept = &self.name.as_bytes()[..self.name.len().min(200)];
