@@ -95,6 +95,16 @@ pub fn status_field(pid: impl std::fmt::Display, name: &str) -> Option<String> {
     Some(value.trim().to_owned())
 }
 
+/// Whether this signal would end it now: it neither catches nor ignores nor blocks it.
+pub fn dies_of(pid: impl std::fmt::Display, signal: i32) -> bool {
+    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return false };
+    ["SigBlk:", "SigIgn:", "SigCgt:"].iter().all(|name| {
+        let set = status.lines().find_map(|line| line.strip_prefix(name));
+        let set = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+        set.is_some_and(|set| set & (1 << (signal - 1)) == 0)
+    })
+}
+
 /// A soft limit from `/proc/<pid>/limits`, such as `Max file size`; `None` if there is none.
 pub fn soft_limit(pid: impl std::fmt::Display, name: &str) -> Option<u64> {
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
@@ -190,6 +200,27 @@ mod tests {
         assert!(is_dead(pid) && start_time(pid).is_none() && stat(pid as i32).unwrap().zombie);
         child.wait().unwrap();
         assert!(is_dead(pid) && stat(pid as i32).is_none());
+    }
+
+    #[test]
+    fn a_signal_ends_what_neither_catches_nor_ignores_it() {
+        use std::io::Read as _;
+        for (trap, dies) in
+            [("", true), ("trap '' TERM", false), ("trap : TERM", false), ("trap '' INT", true)]
+        {
+            let script = format!("{trap}\necho ready; read end");
+            let mut command = std::process::Command::new("sh");
+            command
+                .args(["-c", &script])
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            child.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
+            assert_eq!(dies_of(child.id(), libc::SIGTERM), dies, "{trap:?}");
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(!dies_of("nobody", libc::SIGTERM));
     }
 
     #[test]

@@ -270,6 +270,11 @@ fn the_status_is_that_of_the_signal(shell: Shell) {
     }
     let stubborn = "sh -c 'trap \"\" INT TERM; sleep 30; :'";
     times_out(&mut session, &format!("{stubborn} | {stubborn}")).exits(137);
+    let deaf = "sh -c 'trap \"\" INT; sleep 30; :'";
+    for text in [deaf.to_owned(), format!("{deaf} | {deaf}")] {
+        let ran = times_out(&mut session, &text).exits(143);
+        assert_eq!(ran.signal.as_deref(), Some("SIGTERM"), "{ran:?}");
+    }
 }
 
 in_each_shell!(

@@ -141,6 +141,8 @@ pub(crate) struct StopTargets {
     pub(crate) awaited: Option<Awaited>,
     /// The programs that the shell waited for when the stop began.
     pub(crate) waited_for: BTreeSet<(i32, u64)>,
+    /// Programs that the shell waited for and that got TERM, which they neither caught nor ignored.
+    pub(crate) terminated: BTreeSet<(i32, u64)>,
     /// Programs that the shell waited for and that got KILL.
     pub(crate) killed: BTreeSet<(i32, u64)>,
 }

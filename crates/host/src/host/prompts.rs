@@ -12,7 +12,6 @@ use crate::shell::{cwd_of, reach};
 const SYNTAX_ERROR: i32 = 2;
 /// What a shell reports after an interrupt, whatever its program died of.
 const INTERRUPTED: i32 = 128 + libc::SIGINT;
-const KILLED: i32 = 128 + libc::SIGKILL;
 
 impl Host {
     /// The shell has written to its status channel. A prompt after a command is the end of it.
@@ -116,8 +115,10 @@ impl Host {
     /// bash's `eval` leaves `$?` untouched when the text ends inside a quote. If the status is the
     /// old one and the shell complained, bash itself is asked whether the text can be parsed at all.
     fn true_status(&self, number: u64, status: i32) -> i32 {
-        if status == INTERRUPTED && self.was_killed(number) {
-            return KILLED;
+        if status == INTERRUPTED
+            && let Some(signal) = self.fatal_signal(number)
+        {
+            return 128 + signal.as_raw();
         }
         // Of a loop of its own that was interrupted zsh says sometimes 130 and sometimes this.
         if self.spec.dialect == Dialect::Zsh && status == SYNTAX_ERROR && self.was_interrupted_alone(number) {

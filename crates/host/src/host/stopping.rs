@@ -8,6 +8,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal};
 use trl_protocol::fault::Fault;
 use trl_protocol::wire::FromHost;
+use trl_sys::process;
 
 use super::Host;
 use super::outcome::End;
@@ -108,6 +109,7 @@ impl Host {
             doomed: Vec::new(),
             awaited: None,
             waited_for: children(&job, shell),
+            terminated: BTreeSet::new(),
             killed: BTreeSet::new(),
         });
         let waited_for = children(&job, shell);
@@ -115,8 +117,12 @@ impl Host {
         // one after the other.
         let goes_on =
             step == Step::Kill && !targets.killed.is_empty() && !waited_for.is_subset(&targets.killed);
-        if step == Step::Kill {
-            targets.killed.extend(waited_for);
+        match step {
+            Step::Terminate => targets.terminated.extend(
+                waited_for.into_iter().filter(|(pid, _)| process::dies_of(*pid, Signal::TERM.as_raw())),
+            ),
+            Step::Kill => targets.killed.extend(waited_for),
+            Step::Interrupt | Step::KillShell => {}
         }
         let strays = shell.map(|shell| targets.seen.strays(shell)).unwrap_or_default();
         job.extend(strays);
@@ -143,11 +149,16 @@ impl Host {
         }
     }
 
-    /// Whether every program that the shell waited for had to be killed.
-    pub(super) fn was_killed(&self, number: u64) -> bool {
-        self.stop_targets(number).is_some_and(|targets| {
-            !targets.waited_for.is_empty() && targets.waited_for.is_subset(&targets.killed)
-        })
+    /// The signal that has ended every program that the shell waited for, if it was one of a stop's later steps.
+    pub(super) fn fatal_signal(&self, number: u64) -> Option<Signal> {
+        let StopTargets { waited_for, terminated, killed, .. } = self.stop_targets(number)?;
+        if waited_for.is_empty() {
+            None
+        } else if waited_for.is_subset(killed) {
+            Some(Signal::KILL)
+        } else {
+            (waited_for.is_subset(terminated) && waited_for.is_disjoint(killed)).then_some(Signal::TERM)
+        }
     }
 
     /// Whether a stop has found the shell at work without any program.
