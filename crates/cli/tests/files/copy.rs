@@ -111,9 +111,15 @@ fn an_interrupted_copy_goes_on_where_it_stopped() {
 #[test]
 fn what_cannot_be_copied_is_told() {
     let daemon = daemon!();
-    daemon.session_with(Shell::Bash, json!({"name": "s"}));
+    let session = daemon.session_with(Shell::Bash, json!({"name": "s"}));
+    let (there, here) = (session.dir.join("there"), daemon.temporary().join("here"));
+    fs::write(&there, "there").unwrap();
+    fs::write(&here, "here").unwrap();
+    let (here, no_dir) = (text(&here), text(&daemon.temporary().join("down")) + "/");
     for (args, said) in [
-        (&["a", "b"][..], "SESSION:PATH"),
+        (&["s:there", &no_dir][..], "is not a directory here"),
+        (&[&here, "s:down/"], "is not a directory in session s"),
+        (&["a", "b"], "SESSION:PATH"),
         (&["s:a", "s:b"], "both"),
         (&["s:none", "/tmp"], "does not exist"),
         (&["/no/such/file", "s:"], "No such file"),
@@ -125,4 +131,5 @@ fn what_cannot_be_copied_is_told() {
         assert!(!output.status.success(), "{args:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains(said), "{args:?}: {output:?}");
     }
+    assert!(!session.dir.join("down").exists() && !daemon.temporary().join("down").exists());
 }

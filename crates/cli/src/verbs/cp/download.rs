@@ -31,6 +31,10 @@ pub(super) async fn copy(
         None => return Err(Failure::usage(format!("{from:?} does not exist in session {}", there.session))),
     };
     let target = Path::new(to);
+    if to.ends_with('/') && !target.is_dir() && entry.kind != FileKind::Directory {
+        return Err(Failure::usage(format!("{to:?} is not a directory here"))
+            .hint("make it first, or leave the slash out to give the file this name"));
+    }
     let (dir, name) = if target.is_dir() {
         let name = base_name(from).ok_or_else(|| {
             Failure::usage(format!("{from:?} has no name of its own")).hint("give TARGET a new name")

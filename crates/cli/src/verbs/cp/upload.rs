@@ -27,6 +27,10 @@ pub(super) async fn copy(
 ) -> Result<()> {
     let meta = fs::metadata(from).map_err(|error| Failure::system(from, error))?;
     let into_dir = there.stat(to).await?.is_some_and(|entry| entry.kind == FileKind::Directory);
+    if to.ends_with('/') && !into_dir && !meta.is_dir() {
+        return Err(Failure::usage(format!("{to:?} is not a directory in session {}", there.session))
+            .hint("make it first, or leave the slash out to give the file this name"));
+    }
     let target = match base_name(from) {
         Some(name) if into_dir => format!("{}/{name}", to.trim_end_matches('/')),
         _ => to.to_owned(),
