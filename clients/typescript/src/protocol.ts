@@ -260,6 +260,8 @@ export interface ChangeEvent {
   readonly name?: string | null;
   /** Why a session ended, or why a host was refused. */
   readonly reason?: string | null;
+  /** The runtime that the session is on, if that is another daemon. */
+  readonly runtime?: string | null;
   /** Larger with every change, also across restarts of the daemon. */
   readonly seq: number;
   readonly session_id?: SessionId | null;
@@ -1181,6 +1183,8 @@ export interface SessionLimits {
 
 export interface SessionListReply {
   readonly sessions: readonly SessionInfo[];
+  /** Other daemons that did not answer in time: of their sessions, what was last known is listed. */
+  readonly unanswered?: readonly string[];
 }
 
 export interface SessionRenameReply {
@@ -1445,6 +1449,8 @@ export interface ContactRequestParams {
 export interface EventsSubscribeParams {
   /** From this sequence number on; default: from now on. */
   readonly from?: number | null;
+  /** Only changes on this daemon itself, none of sessions on other daemons. */
+  readonly own?: boolean;
   /** Only changes of these; default: of all. */
   readonly topics?: (readonly Topic[]) | null;
 }

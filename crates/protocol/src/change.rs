@@ -15,6 +15,9 @@ pub struct SubscribeParams {
     /// From this sequence number on; default: from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
+    /// Only changes on this daemon itself, none of sessions on other daemons.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -74,6 +77,9 @@ pub struct ChangeEvent {
     /// Of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The runtime that the session is on, if that is another daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exec_id: Option<ExecId>,
     /// Of the command.
@@ -113,6 +119,7 @@ impl ChangeEvent {
             change,
             session_id: None,
             name: None,
+            runtime: None,
             exec_id: None,
             state: None,
             background: None,

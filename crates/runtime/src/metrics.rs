@@ -140,7 +140,7 @@ impl Runtime {
         let requests = METHODS.iter().zip(&counters.methods).map(of_method);
         let stats = stats::perform(runtime).await;
         // Asked last of all, so that the totals are of now.
-        let mut sessions = list::all(runtime).await;
+        let mut sessions = list::all(runtime).await.sessions;
         sessions.retain(|session| session.foreign.is_none());
         let totals = counters.totals(&runtime.registry);
         Metrics {

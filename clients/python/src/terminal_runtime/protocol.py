@@ -525,6 +525,8 @@ class ChangeEvent(Shown):
     name: str | None = None
     #: Why a session ended, or why a host was refused.
     reason: str | None = None
+    #: The runtime that the session is on, if that is another daemon.
+    runtime: str | None = None
     #: Larger with every change, also across restarts of the daemon.
     seq: int
     session_id: str | None = None
@@ -549,6 +551,7 @@ class ChangeEvent(Shown):
             message_id=data.get("message_id"),
             name=data.get("name"),
             reason=data.get("reason"),
+            runtime=data.get("runtime"),
             seq=data["seq"],
             session_id=data.get("session_id"),
             signal=data.get("signal"),
@@ -2275,11 +2278,15 @@ class SessionLimits(Shown):
 @dataclass(slots=True, kw_only=True)
 class SessionListReply(Shown):
     sessions: list[SessionInfo]
+    #: Other daemons that did not answer in time: of their sessions, what was last known is
+    #: listed.
+    unanswered: list[str] = field(default_factory=list[str])
 
     @classmethod
     def decode(cls, data: dict[str, Any]) -> Self:
         return cls(
             sessions=[SessionInfo.decode(item) for item in data["sessions"]],
+            unanswered=data.get("unanswered") or [],
         )
 
 

@@ -26,6 +26,12 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     // unless it adopts what an earlier one left.
     let list = context.client().await?.call::<methods::SessionList>(&ListParams::default()).await?;
     print(args, &list, context.output)?;
+    if !list.unanswered.is_empty() {
+        let names = list.unanswered.join(", ");
+        output::note_to_person(&format!(
+            "no answer from {names}: what was last known is shown; `trl runtimes` says more"
+        ));
+    }
     Ok(0)
 }
 

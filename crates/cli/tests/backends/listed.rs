@@ -1,10 +1,22 @@
 //! One list of sessions, with those on other daemons.
 
+use std::net::TcpListener;
+
 use serde_json::{Value, json};
 use trl_protocol::{Method as _, methods as m};
-use trl_testkit::Daemon;
+use trl_testkit::{Connection, Daemon, GUARD, wait_until};
 
-use super::remote::{Pair, TOKEN, create, far_daemon, pair, prints, write_private};
+use super::remote::{Pair, TOKEN, create, far_daemon, near_daemon, pair, prints, write_private};
+
+/// The list that every daemon has answered. One that takes its time is not waited for.
+fn all_sessions(connection: &mut Connection) -> Value {
+    let mut list = json!({});
+    wait_until("every daemon has answered", GUARD, || {
+        list = connection.ok(m::SessionList::NAME, json!({}));
+        list["unanswered"].is_null()
+    });
+    list["sessions"].clone()
+}
 
 #[test]
 fn sessions_that_others_made_there_are_listed_and_used_by_their_id() {
@@ -15,7 +27,7 @@ fn sessions_that_others_made_there_are_listed_and_used_by_their_id() {
     prints(&mut there, "default", "x=theirs", "");
     let mut here = near.connect();
     create(&mut here, "ours");
-    let listed = here.ok(m::SessionList::NAME, json!({}))["sessions"].clone();
+    let listed = all_sessions(&mut here);
     let row = |it: &Value| (it["name"].clone(), it["runtime"].clone(), it["foreign"].clone());
     let rows: Vec<_> = listed.as_array().unwrap().iter().map(row).collect();
     let theirs = (json!(null), json!("far"), json!({"name": "default"}));
@@ -38,7 +50,7 @@ fn sessions_that_others_made_there_are_listed_and_used_by_their_id() {
     assert_eq!((left.as_array().map(Vec::len), &left[0]["name"]), (Some(1), &json!("renamed")), "{left}");
     near.restart();
     let mut here = near.connect();
-    here.ok(m::SessionList::NAME, json!({}));
+    all_sessions(&mut here);
     here.ok(m::SessionDestroy::NAME, json!({"session_id": id}));
     assert_eq!(here.ok(m::SessionList::NAME, json!({}))["sessions"], json!([]));
     assert_eq!(there.ok(m::SessionList::NAME, json!({}))["sessions"], json!([]));
@@ -60,7 +72,7 @@ fn daemons_that_know_each_other_list_each_others_sessions_once() {
     ];
     for daemon in [&first, &second] {
         let mut connection = daemon.connect();
-        let listed = connection.ok(m::SessionList::NAME, json!({}))["sessions"].clone();
+        let listed = all_sessions(&mut connection);
         let mut found: Vec<_> =
             listed.as_array().unwrap().iter().map(|it| it["session_id"].clone()).collect();
         let mut expected = ids.to_vec();
@@ -82,4 +94,67 @@ fn daemons_that_know_each_other_list_each_others_sessions_once() {
     for (daemon, id) in [&first, &second].into_iter().zip(&ids) {
         daemon.connect().ok(m::SessionDestroy::NAME, json!({"session_id": id}));
     }
+}
+
+#[test]
+fn a_daemon_that_does_not_answer_is_not_waited_for() {
+    // It takes connections, and never says a word.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = near_daemon(&format!("http://{}", silent.local_addr().unwrap()), "");
+    let mut here = near.connect();
+    here.ok(m::SessionCreate::NAME, json!({"name": "mine"}));
+    let long = here.begin(m::ExecRun::NAME, json!({"session_id": "mine", "command": "sleep 1.5"}));
+    for _ in 0..3 {
+        let list = near.connect().ok(m::SessionList::NAME, json!({}));
+        assert_eq!(
+            (&list["unanswered"], &list["sessions"][0]["name"]),
+            (&json!(["far"]), &json!("mine")),
+            "{list}"
+        );
+    }
+    assert_eq!(near.connect().ok(m::SessionInfo::NAME, json!({"session_id": "mine"}))["state"], "running");
+    here.finish(long);
+    let list = here.ok(m::SessionList::NAME, json!({"own": true}));
+    assert_eq!(list["unanswered"], Value::Null, "{list}");
+}
+
+#[test]
+fn what_happens_to_sessions_that_others_made_there_is_told_here() {
+    let Pair { far, proxy: _proxy, near } = pair();
+    let subscribe = |params: Value| {
+        let mut changes = near.connect();
+        let subscribed = changes.begin(m::EventsSubscribe::NAME, params);
+        assert_eq!(changes.event(subscribed).name, "subscribed");
+        (changes, subscribed)
+    };
+    let (mut changes, all) = subscribe(json!({"topics": ["session", "exec"]}));
+    let (mut own_changes, own) = subscribe(json!({"topics": ["session"], "own": true}));
+    // A session of ours is heard of once the other daemon is followed.
+    let ours = create(&mut near.connect(), "ours");
+    let mut seen = Vec::new();
+    let mut until = |id: &str, change: &str| {
+        while !seen.iter().any(|it: &Value| it["session_id"] == id && it["change"] == change) {
+            seen.push(changes.event(all).data);
+        }
+        seen.clone()
+    };
+    until(&ours, "created");
+    let mut there = far.connect();
+    let theirs = there.ok(m::SessionCreate::NAME, json!({"name": "theirs", "shell": "bash"}));
+    let id = theirs["session_id"].as_str().unwrap();
+    until(id, "created");
+    prints(&mut there, id, "echo x", "x\n");
+    until(id, "finished");
+    there.ok(m::SessionDestroy::NAME, json!({"session_id": id}));
+    let seen = until(id, "ended");
+    let row = |it: &Value| (it["change"].clone(), it["runtime"].clone(), it["name"].clone());
+    let rows: Vec<_> = seen.iter().filter(|it| it["session_id"] == id).map(row).collect();
+    let told = |change: &str| (json!(change), json!("far"), Value::Null);
+    assert_eq!(rows, ["created", "started", "finished", "ended"].map(told), "{seen:?}");
+    let of_ours = |it: &&Value| it["session_id"] == ours && it["topic"] == "session";
+    assert_eq!(seen.iter().filter(of_ours).count(), 1, "{seen:?}");
+
+    // Daemons that follow each other ask for their own changes only.
+    let local = near.connect().ok(m::SessionCreate::NAME, json!({}));
+    assert_eq!(own_changes.event(own).data["session_id"], local["session_id"]);
 }

@@ -25,7 +25,7 @@ pub(super) fn write_private(path: &Path, text: &str) {
 }
 
 /// A daemon here that knows the other as the runtime `far`, with further settings of that runtime.
-fn near_daemon(url: &str, more: &str) -> Daemon {
+pub(super) fn near_daemon(url: &str, more: &str) -> Daemon {
     let daemon = Daemon::builder(trl_testkit::trl!()).prepare();
     let token = daemon.home().join("config/far-token");
     write_private(&token, TOKEN);

@@ -98,6 +98,8 @@ async fn enter(
 ) -> Result<Created, Fault> {
     runtime.remotes.remember(daemon);
     let name_there = name_there(name.as_deref())?;
+    // What is heard of it meanwhile is not about somebody else's.
+    let _making = daemon.making(&name_there);
     let created = ask(daemon, making, &name_there).await?;
     let id = created.session_id;
     let entered = match is_here(runtime, id, &name_there) {

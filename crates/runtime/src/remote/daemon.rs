@@ -1,10 +1,11 @@
 //! One daemon on another machine: how it is reached, and what its faults are called here.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::net::UnixStream;
@@ -36,6 +37,10 @@ pub(crate) struct RemoteDaemon {
     known: KnownSessions,
     /// Whether a task follows its changes.
     watched: AtomicBool,
+    /// Whether it has been asked for its sessions and has not answered in time.
+    overdue: AtomicBool,
+    /// The names there of sessions that are being made for us.
+    making: Mutex<BTreeSet<String>>,
 }
 
 impl RemoteDaemon {
@@ -48,6 +53,8 @@ impl RemoteDaemon {
             health: health.clone(),
             known: KnownSessions::in_dir(known),
             watched: AtomicBool::new(false),
+            overdue: AtomicBool::new(false),
+            making: Mutex::default(),
         }
     }
 
@@ -83,6 +90,28 @@ impl RemoteDaemon {
 
     pub(super) fn end_watch(&self) {
         self.watched.store(false, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_overdue(&self) -> bool {
+        self.overdue.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn set_overdue(&self, overdue: bool) {
+        self.overdue.store(overdue, Ordering::SeqCst);
+    }
+
+    /// A session is being made there under this name, until the guard is dropped.
+    pub(super) fn making(self: &Arc<Self>, name: &str) -> Making {
+        self.lock_making().insert(name.to_owned());
+        Making { daemon: Arc::clone(self), name: name.to_owned() }
+    }
+
+    pub(super) fn is_making(&self, name: Option<&str>) -> bool {
+        name.is_some_and(|name| self.lock_making().contains(name))
+    }
+
+    fn lock_making(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.making.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A connection to it ended, and nobody has made another yet.
@@ -195,6 +224,18 @@ impl RemoteDaemon {
             Some(by) => format!("the runtime {:?} (granted by {by})", self.name),
             None => format!("the runtime {:?}", self.name),
         }
+    }
+}
+
+/// A name that is a session of ours there, or is about to be.
+pub(super) struct Making {
+    daemon: Arc<RemoteDaemon>,
+    name: String,
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        self.daemon.lock_making().remove(&self.name);
     }
 }
 

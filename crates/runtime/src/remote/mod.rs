@@ -14,9 +14,11 @@ mod session;
 mod watch;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::watch as watch_channel;
 use trl_client::remote::Address;
 use trl_protocol::session::SessionInfo;
 use trl_protocol::{Code, Fault, SessionId};
@@ -33,6 +35,7 @@ pub(crate) use daemon::RemoteDaemon;
 pub(crate) use forward::{cancel, forward, session, session_of};
 pub(crate) use list::{execs, sessions};
 pub(crate) use session::RemoteSession;
+pub(crate) use watch::follow_all;
 
 /// What a request writes before the address of a daemon.
 const PREFIX: &str = "trl:";
@@ -45,6 +48,8 @@ pub(crate) struct Remotes {
     daemons: Mutex<BTreeMap<String, Arc<RemoteDaemon>>>,
     /// Sessions over there that are not ours, as they were last listed.
     foreign: Mutex<BTreeMap<SessionId, Arc<RemoteSession>>>,
+    /// How many want to hear what happens to sessions on all daemons.
+    followers: watch_channel::Sender<usize>,
     health: Health,
     /// What is known of sessions, a directory for each daemon.
     dir: PathBuf,
@@ -52,11 +57,18 @@ pub(crate) struct Remotes {
     grants: PathBuf,
 }
 
+/// Sessions of others that were not there, or are not there any more.
+struct ForeignChanges {
+    new: Vec<Arc<RemoteSession>>,
+    gone: Vec<Arc<RemoteSession>>,
+}
+
 impl Remotes {
     pub(crate) fn new(config: &Config, health: Health) -> Remotes {
         Remotes {
             daemons: Mutex::default(),
             foreign: Mutex::default(),
+            followers: watch_channel::Sender::new(0),
             health,
             dir: config.state_dir.join("remote"),
             grants: config.state_dir.join("runtimes"),
@@ -110,17 +122,37 @@ impl Remotes {
         self.lock_foreign().values().filter(|session| session.daemon.name() == daemon).cloned().collect()
     }
 
-    fn set_foreign(&self, daemon: &Arc<RemoteDaemon>, there: Vec<SessionInfo>) {
+    /// What is new and what is gone.
+    fn set_foreign(&self, daemon: &Arc<RemoteDaemon>, there: Vec<SessionInfo>) -> ForeignChanges {
         let mut foreign = self.lock_foreign();
-        foreign.retain(|_, session| session.daemon.name() != daemon.name());
+        let mut gone = Vec::new();
+        foreign.retain(|id, session| {
+            let is_there = there.iter().any(|info| info.session_id == *id);
+            let is_kept = is_there || session.daemon.name() != daemon.name();
+            if !is_kept {
+                gone.push(Arc::clone(session));
+            }
+            is_kept
+        });
+        let mut new = Vec::new();
         for info in there {
-            let session = || Arc::new(RemoteSession::foreign(info.clone(), Arc::clone(daemon)));
-            foreign.entry(info.session_id).or_insert_with(session);
+            match foreign.entry(info.session_id) {
+                Entry::Occupied(known) if known.get().daemon.name() == daemon.name() => {
+                    known.get().learn(info);
+                }
+                // One daemon may have two names here.
+                Entry::Occupied(_) => {}
+                Entry::Vacant(place) => {
+                    let session = Arc::new(RemoteSession::foreign(info, Arc::clone(daemon)));
+                    new.push(Arc::clone(place.insert(session)));
+                }
+            }
         }
+        ForeignChanges { new, gone }
     }
 
-    fn forget_foreign(&self, id: SessionId) {
-        self.lock_foreign().remove(&id);
+    fn forget_foreign(&self, id: SessionId) -> Option<Arc<RemoteSession>> {
+        self.lock_foreign().remove(&id)
     }
 
     /// Those that were used, and are not named by the configuration.

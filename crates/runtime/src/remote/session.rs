@@ -32,10 +32,10 @@ impl RemoteSession {
         self.last_info.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As it was last heard of, marked if its daemon is out of reach.
+    /// As it was last heard of, marked if its daemon is out of reach or does not answer.
     pub(crate) fn info(&self) -> SessionInfo {
         let info = self.lock().clone();
-        let unresponsive = info.unresponsive || !self.daemon.is_ready();
+        let unresponsive = info.unresponsive || !self.daemon.is_ready() || self.daemon.is_overdue();
         SessionInfo { unresponsive, ..info }
     }
 

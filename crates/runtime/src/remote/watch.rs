@@ -1,20 +1,41 @@
-//! Follows what happens to our sessions on another daemon, and notices when it is out of reach and when it is back.
+//! Follows what happens to sessions on another daemon, and notices when it is out of reach and when it is back.
+//!
+//! A daemon is followed while it has sessions of ours, and while somebody here has subscribed to changes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use trl_client::Error;
+use trl_protocol::Code;
 use trl_protocol::change::{Change, ChangeEvent, SubscribeParams, Topic};
 use trl_protocol::session::SessionState;
 
-use super::{RemoteDaemon, RemoteSession, list};
+use super::{ForeignChanges, RemoteDaemon, RemoteSession, list};
 use crate::runtime::Inner;
 
 /// Between two attempts to reach it.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Follows it for as long as it has sessions of ours.
+/// Somebody who wants to hear what happens on every daemon.
+pub(crate) struct Follower(Arc<Inner>);
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.0.remotes.followers.send_modify(|count| *count -= 1);
+    }
+}
+
+/// Follows every daemon that is known here until the guard is dropped.
+pub(crate) fn follow_all(runtime: &Arc<Inner>) -> Follower {
+    runtime.remotes.followers.send_modify(|count| *count += 1);
+    for daemon in runtime.remotes.all(&runtime.config) {
+        begin(runtime, &daemon);
+    }
+    Follower(Arc::clone(runtime))
+}
+
+/// Follows it for as long as somebody needs that.
 pub(super) fn begin(runtime: &Arc<Inner>, daemon: &Arc<RemoteDaemon>) {
     if daemon.begin_watch() {
         tokio::spawn(watch(Arc::clone(runtime), Arc::clone(daemon)));
@@ -26,32 +47,51 @@ async fn watch(runtime: Arc<Inner>, daemon: Arc<RemoteDaemon>) {
     loop {
         let is_reached = tokio::select! {
             is_reached = follow(&runtime, &daemon) => is_reached,
-            () = no_sessions_left(&runtime, &daemon) => break,
+            () = nobody_needs(&runtime, &daemon) => break,
             () = runtime.stopping() => break,
         };
         pause = if is_reached { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = no_sessions_left(&runtime, &daemon) => break,
+            () = nobody_needs(&runtime, &daemon) => break,
             () = runtime.stopping() => break,
         }
     }
     daemon.end_watch();
-    // One may have been made just before that.
-    if runtime.check_open().is_ok() && runtime.registry.count_on(daemon.name()) > 0 {
+    // A session may have been made, or somebody have subscribed, just before that.
+    if runtime.check_open().is_ok() && is_needed(&runtime, &daemon) {
         begin(&runtime, &daemon);
     }
 }
 
-async fn no_sessions_left(runtime: &Inner, daemon: &RemoteDaemon) {
-    let mut settled = runtime.settled.subscribe();
-    while runtime.registry.count_on(daemon.name()) > 0 && settled.changed().await.is_ok() {}
+fn is_needed(runtime: &Inner, daemon: &RemoteDaemon) -> bool {
+    runtime.registry.count_on(daemon.name()) > 0 || *runtime.remotes.followers.borrow() > 0
+}
+
+async fn nobody_needs(runtime: &Inner, daemon: &RemoteDaemon) {
+    let (mut settled, mut followers) = (runtime.settled.subscribe(), runtime.remotes.followers.subscribe());
+    let mut changed = Ok(());
+    while is_needed(runtime, daemon) && changed.is_ok() {
+        changed = tokio::select! {
+            changed = settled.changed() => changed,
+            changed = followers.changed() => changed,
+        };
+    }
 }
 
 /// Whether it was reached at all.
 async fn follow(runtime: &Arc<Inner>, daemon: &Arc<RemoteDaemon>) -> bool {
-    let params = SubscribeParams { topics: Some(vec![Topic::Session, Topic::Exec]), from: None };
-    let mut changes = match daemon.client().changes(&params).await {
+    let mut params =
+        SubscribeParams { topics: Some(vec![Topic::Session, Topic::Exec]), from: None, own: true };
+    let mut subscribed = daemon.client().changes(&params).await;
+    if let Err(Error::Fault(fault)) = &subscribed
+        && fault.code == Code::InvalidParams
+    {
+        // It is older than that word. What it tells of its own sessions and of those on others looks the same.
+        params.own = false;
+        subscribed = daemon.client().changes(&params).await;
+    }
+    let mut changes = match subscribed {
         Ok(changes) => changes,
         Err(error) if end_with_grant(runtime, daemon, &error) => return false,
         // It is there, and tells its changes to others only: its list has to do.
@@ -68,7 +108,11 @@ async fn follow(runtime: &Arc<Inner>, daemon: &Arc<RemoteDaemon>) -> bool {
     reconcile(runtime, daemon).await;
     loop {
         match changes.next().await {
-            Ok(change) => note(runtime, daemon, change),
+            Ok(change) => match change.session_id.and_then(|id| runtime.registry.remote(&id.to_string())) {
+                Some(session) => note(runtime, daemon, &session, change),
+                None if params.own => note_foreign(runtime, daemon, change).await,
+                None => {}
+            },
             Err(error) => {
                 tracing::info!(runtime = daemon.name(), %error, "the connection to a daemon was lost");
                 end_with_grant(runtime, daemon, &error);
@@ -94,10 +138,7 @@ async fn reconcile(runtime: &Arc<Inner>, daemon: &Arc<RemoteDaemon>) {
     }
 }
 
-fn note(runtime: &Arc<Inner>, daemon: &RemoteDaemon, change: ChangeEvent) {
-    let Some(session) = change.session_id.and_then(|id| runtime.registry.remote(&id.to_string())) else {
-        return;
-    };
+fn note(runtime: &Inner, daemon: &RemoteDaemon, session: &RemoteSession, change: ChangeEvent) {
     if session.daemon.name() != daemon.name() {
         return;
     }
@@ -105,11 +146,36 @@ fn note(runtime: &Arc<Inner>, daemon: &RemoteDaemon, change: ChangeEvent) {
         // Told when it was entered here; and its name is ours.
         (Topic::Session, Change::Created | Change::Renamed) => {}
         (Topic::Session, Change::Ended) => {
-            runtime.remote_over(&session, change.reason.as_deref().unwrap_or("its daemon has ended it"));
+            runtime.remote_over(session, change.reason.as_deref().unwrap_or("its daemon has ended it"));
         }
         (Topic::Session, Change::Lost) => {
             session.learn(trl_protocol::session::SessionInfo { state: SessionState::Lost, ..session.info() });
-            tell(runtime, &session, change);
+            tell(runtime, session, change);
+        }
+        _ => tell(runtime, session, change),
+    }
+}
+
+/// Something happened to a session that is not ours.
+async fn note_foreign(runtime: &Arc<Inner>, daemon: &Arc<RemoteDaemon>, change: ChangeEvent) {
+    let Some(id) = change.session_id.filter(|id| !runtime.registry.is_present(*id)) else { return };
+    let known = || runtime.remotes.foreign(&id.to_string());
+    let is_of_session = change.topic == Topic::Session;
+    if is_of_session && change.change == Change::Created && daemon.is_making(change.name.as_deref()) {
+        return;
+    }
+    if is_of_session && change.change != Change::Ended {
+        // Its list says the rest, and a session that is new in it is told.
+        reconcile(runtime, daemon).await;
+    }
+    let Some(session) = known().filter(|session| session.daemon.name() == daemon.name()) else { return };
+    match (change.topic, change.change) {
+        (Topic::Session, Change::Created) => {}
+        (Topic::Session, Change::Ended) => {
+            // Told once, by whoever forgets it.
+            if runtime.remotes.forget_foreign(id).is_some() {
+                tell(runtime, &session, change);
+            }
         }
         _ => tell(runtime, &session, change),
     }
@@ -118,7 +184,8 @@ fn note(runtime: &Arc<Inner>, daemon: &RemoteDaemon, change: ChangeEvent) {
 /// The feed gives it a number of its own.
 fn tell(runtime: &Inner, session: &RemoteSession, change: ChangeEvent) {
     let name = if change.topic == Topic::Session { session.info().name } else { change.name };
-    runtime.feed.tell(ChangeEvent { name, ..change });
+    let on = Some(session.daemon.name().to_owned());
+    runtime.feed.tell(ChangeEvent { name, runtime: on, ..change });
 }
 
 impl Inner {
@@ -127,14 +194,31 @@ impl Inner {
         self.feed.tell(of_session(session, Change::Created));
     }
 
+    /// A list of another daemon's sessions differs from the one before.
+    pub(super) fn tell_foreign(&self, changed: &ForeignChanges) {
+        for session in &changed.new {
+            self.feed.tell(of_session(session, Change::Created));
+        }
+        for session in &changed.gone {
+            self.feed.tell(of_session(session, Change::Ended));
+        }
+    }
+
     pub(super) fn remote_renamed(&self, session: &RemoteSession) {
         self.feed.tell(of_session(session, Change::Renamed));
     }
 
     /// A session of another daemon is over. Nothing happens if that is known.
     pub(super) fn remote_over(&self, session: &RemoteSession, reason: &str) {
-        self.remotes.forget_foreign(session.id);
-        if session.is_foreign || !self.registry.is_present(session.id) {
+        let forgotten = self.remotes.forget_foreign(session.id);
+        if session.is_foreign {
+            if forgotten.is_some() {
+                let change = of_session(session, Change::Ended);
+                self.feed.tell(ChangeEvent { reason: Some(reason.to_owned()), ..change });
+            }
+            return;
+        }
+        if !self.registry.is_present(session.id) {
             return;
         }
         tracing::info!(session = %session.id, reason, "a session on another daemon ended");
@@ -151,6 +235,7 @@ fn of_session(session: &RemoteSession, change: Change) -> ChangeEvent {
     ChangeEvent {
         session_id: Some(session.id),
         name: session.info().name,
+        runtime: Some(session.daemon.name().to_owned()),
         ..ChangeEvent::new(Topic::Session, change)
     }
 }

@@ -378,6 +378,7 @@ class AsyncMethods:
         self,
         *,
         from_: int | None = None,
+        own: bool | None = None,
         topics: Sequence[Topic] | None = None,
     ) -> AsyncEventStream[ChangeEvent | MissedEvent | SubscribedEvent, EventsSubscribeReply]:
         """`events.subscribe`: Sends an event for each change of sessions, commands, agents
@@ -386,6 +387,7 @@ class AsyncMethods:
         params = _given(
             {
                 "from": from_,
+                "own": own,
                 "topics": topics,
             }
         )

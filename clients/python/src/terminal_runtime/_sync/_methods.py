@@ -379,6 +379,7 @@ class Methods:
         self,
         *,
         from_: int | None = None,
+        own: bool | None = None,
         topics: Sequence[Topic] | None = None,
     ) -> EventStream[ChangeEvent | MissedEvent | SubscribedEvent, EventsSubscribeReply]:
         """`events.subscribe`: Sends an event for each change of sessions, commands, agents
@@ -387,6 +388,7 @@ class Methods:
         params = _given(
             {
                 "from": from_,
+                "own": own,
                 "topics": topics,
             }
         )

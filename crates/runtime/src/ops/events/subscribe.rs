@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use trl_protocol::change::{SubscribeParams, SubscriptionOver};
+use trl_protocol::change::{ChangeEvent, SubscribeParams, SubscriptionOver};
 use trl_protocol::{Event, Fault, SessionId};
 
 use crate::caller::{Caller, EventSink, Gone};
 use crate::feed::Lookup;
+use crate::remote;
 use crate::runtime::Inner;
 
 pub(crate) async fn perform(
@@ -18,7 +19,10 @@ pub(crate) async fn perform(
     let feed = &runtime.feed;
     // A number that was never given comes from before the machine's clock was set back.
     let mut seq = params.from.map_or(feed.next(), |from| from.min(feed.next()));
-    let wanted = |topic| params.topics.as_ref().is_none_or(|topics| topics.contains(&topic));
+    let wanted = |change: &ChangeEvent| {
+        let is_listed = params.topics.as_ref().is_none_or(|topics| topics.contains(&change.topic));
+        is_listed && !(params.own && change.runtime.is_some())
+    };
     // Under a grant, only what happens to its own sessions.
     let visible = |session: Option<SessionId>| match &caller.grant {
         Some(grant) => session.is_some_and(|id| runtime.grants.owns(grant, id)),
@@ -26,6 +30,8 @@ pub(crate) async fn perform(
     };
     let mut grants = runtime.grants.watch();
     runtime.watch_all();
+    let is_for_all = !params.own && caller.grant.is_none();
+    let _follower = is_for_all.then(|| remote::follow_all(runtime));
     let mut told = 0;
     let mut sent = events.send(Event::Subscribed { next: seq }).await;
     loop {
@@ -35,7 +41,7 @@ pub(crate) async fn perform(
         sent = match feed.look(seq) {
             Lookup::Change(change) => {
                 seq += 1;
-                if !wanted(change.topic) || !visible(change.session_id) {
+                if !wanted(&change) || !visible(change.session_id) {
                     continue;
                 }
                 told += 1;

@@ -11,21 +11,21 @@ use crate::runtime::Inner;
 
 /// Under a grant, only the sessions that were created under it, which are this daemon's own.
 pub(crate) async fn perform(runtime: &Arc<Inner>, params: &ListParams, caller: &Caller) -> SessionList {
-    let mut sessions = match params.own || caller.grant.is_some() {
-        true => own(runtime).await,
+    let mut list = match params.own || caller.grant.is_some() {
+        true => SessionList { sessions: own(runtime).await, unanswered: Vec::new() },
         false => all(runtime).await,
     };
     if let Some(grant) = &caller.grant {
-        sessions.retain(|session| runtime.grants.owns(grant, session.session_id));
+        list.sessions.retain(|session| runtime.grants.owns(grant, session.session_id));
     }
-    SessionList { sessions }
+    list
 }
 
 /// Oldest first.
-pub(crate) async fn all(runtime: &Arc<Inner>) -> Vec<SessionInfo> {
+pub(crate) async fn all(runtime: &Arc<Inner>) -> SessionList {
     let (mut sessions, remote) = tokio::join!(own(runtime), remote::sessions(runtime));
-    sessions.extend(remote);
-    in_order(sessions)
+    sessions.extend(remote.sessions);
+    SessionList { sessions: in_order(sessions), unanswered: remote.unanswered }
 }
 
 /// Without those on other daemons.
