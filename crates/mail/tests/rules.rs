@@ -249,6 +249,14 @@ async fn the_same_words_are_sent_once_within_the_time_that_is_named() {
     let request = json!({"to": "bob", "text": "by id", "send_id": "try-1", "unless_sent_within_s": 120.0});
     let (by_id, _) = send(1, request.clone()).await;
     assert_eq!(send(1, request).await, (by_id, false));
+    // What did not arrive has to be said again.
+    let late = json!({"to": "bob", "text": "late", "expires_s": 5.0, "unless_sent_within_s": 120.0});
+    let (lost, _) = send(1, late.clone()).await;
+    office.clock.advance(5001);
+    office.mail().tick().await.unwrap();
+    office.reaches(1, lost.as_str().unwrap(), "failed").await;
+    let (again, duplicate) = send(1, late).await;
+    assert!(again != lost && !duplicate, "a failed message is no message");
     for bad in [-1.0, 86_401.0] {
         let fault = office.ask(1, m::MailSend::NAME, letter("x", bad)).await.unwrap_err();
         assert_eq!(fault.details.unwrap()["field"], "unless_sent_within_s");
