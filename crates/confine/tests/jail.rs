@@ -242,6 +242,44 @@ fn descriptors_of_the_host_can_be_opened_by_path() {
 }
 
 #[test]
+fn descriptors_can_be_offered_before_they_are_needed() {
+    for strength in strengths() {
+        let mut cage = cage(strength, &Isolation::of(Profile::Strict));
+        let (mut read, write) = std::io::pipe().unwrap();
+        let (mut other_read, other) = std::io::pipe().unwrap();
+        let hears = |read: &mut std::io::PipeReader, expected: &str| {
+            let mut heard = vec![0; expected.len()];
+            read.read_exact(&mut heard).unwrap();
+            assert_eq!(String::from_utf8_lossy(&heard), expected, "{strength:?}");
+        };
+        assert_eq!(cage.jail.take_offer(), None, "nothing was offered");
+        cage.jail.offer(&[write.as_fd()]).unwrap();
+        // What is shown meanwhile is not taken for it.
+        let shown = cage.jail.show(&[other.as_fd()]).unwrap();
+        let offered = cage.jail.take_offer().unwrap();
+        assert_eq!(cage.jail.take_offer(), None, "it is taken once");
+        cage.run(&format!("echo offered > {}; echo shown > {}", offered[0].path, shown[0].path));
+        hears(&mut read, "offered\n");
+        hears(&mut other_read, "shown\n");
+        // One that was not taken gives way to the next, and is let go.
+        cage.jail.offer(&[other.as_fd()]).unwrap();
+        cage.jail.offer(&[write.as_fd()]).unwrap();
+        cage.jail.conceal(&shown, true);
+        drop(other);
+        let mut rest = String::new();
+        other_read.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "", "nobody holds it any more");
+        // Whoever ends the holder ends the offer, which is noticed.
+        let holder = offered[0].path.split('/').nth(2).unwrap().to_owned();
+        cage.run(&format!("kill -9 {holder}; while kill -0 {holder} 2>/dev/null; do :; done"));
+        assert_eq!(cage.jail.take_offer(), None, "the holder is gone");
+        let shown = cage.jail.show(&[write.as_fd()]).unwrap();
+        cage.run(&format!("echo again > {}", shown[0].path));
+        hears(&mut read, "again\n");
+    }
+}
+
+#[test]
 fn a_terminal_is_one_of_the_inside() {
     for strength in strengths() {
         let mut cage = cage(strength, &Isolation::of(Profile::Workspace));

@@ -41,6 +41,24 @@ fn the_shell_is_replaced_with_its_state() {
     }
 }
 
+/// What the next command needs was prepared with the help of a process that a command can end.
+#[test]
+fn a_command_that_ends_everything_it_can_reach_harms_nobody_but_itself() {
+    let daemon = daemon!();
+    for shell in Shell::installed() {
+        let mut session = daemon.session_with(shell, json!({"isolation": "workspace"}));
+        session.ok("x=kept");
+        for round in 0..3 {
+            session.ok(
+                "for p in /proc/[0-9]*; do p=${p#/proc/}; [ $p = $$ ] || kill -9 $p; done 2>/dev/null; :",
+            );
+            session.run("echo $x; echo err >&2").exits(0).prints("kept\n", "err\n");
+            let given = json!({"command": "cat", "stdin": format!("given {round}")});
+            session.run_with(given).exits(0).prints(&format!("given {round}"), "");
+        }
+    }
+}
+
 #[test]
 fn terminals_and_background_commands() {
     let daemon = daemon!();

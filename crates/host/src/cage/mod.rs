@@ -264,11 +264,31 @@ impl Cage {
         if !self.is_closed() {
             return Ok(fds.iter().map(|fd| Visible { path: path_of(fd), held: None }).collect());
         }
-        let concealed = Rc::clone(&self.concealed);
         let shown = self.living()?.show(fds)?;
-        let visible =
-            |shown: Shown| Visible { path: shown.path.clone(), held: Some((shown, Rc::clone(&concealed))) };
-        Ok(shown.into_iter().map(visible).collect())
+        Ok(self.visible(shown))
+    }
+
+    /// Shows what will be needed next, to a cage, without waiting for it; with that goes what is not visible any more.
+    pub(crate) fn offer(&mut self, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let concealed = std::mem::take(&mut *self.concealed.borrow_mut());
+        let jail = self.living()?;
+        jail.conceal(&concealed, false);
+        jail.offer(fds)
+    }
+
+    /// What was offered, if it is there.
+    pub(crate) fn take_offer(&mut self) -> Option<Vec<Visible>> {
+        let Place::Closed { jail: Some(jail), .. } = &mut self.place else { return None };
+        let shown = jail.take_offer()?;
+        Some(self.visible(shown))
+    }
+
+    fn visible(&self, shown: Vec<Shown>) -> Vec<Visible> {
+        let visible = |shown: Shown| Visible {
+            path: shown.path.clone(),
+            held: Some((shown, Rc::clone(&self.concealed))),
+        };
+        shown.into_iter().map(visible).collect()
     }
 
     pub(crate) fn show_one(&mut self, fd: &impl AsFd) -> io::Result<Visible> {
@@ -319,7 +339,10 @@ impl Cage {
 
     /// A cage whose pid 1 has ended is made anew.
     fn living(&mut self) -> io::Result<&mut Jail> {
-        let extras = self.extras()?;
+        let extras = match &self.place {
+            Place::Closed { jail: None, .. } => self.extras()?,
+            _ => Extras::default(),
+        };
         match &mut self.place {
             Place::Open => Err(io::ErrorKind::Unsupported.into()),
             Place::Closed { jail: Some(jail), .. } => Ok(jail),
@@ -327,6 +350,8 @@ impl Cage {
                 let mut fresh = Jail::enter(plan, *strength, extras)
                     .map_err(|step| io::Error::other(step.to_string()))?;
                 self.listener.take_from(&mut fresh);
+                // What was shown in the former one is gone with it, and its numbers mean something else here.
+                self.concealed = Rc::default();
                 Ok(jail.insert(fresh))
             }
         }

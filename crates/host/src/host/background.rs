@@ -15,6 +15,7 @@ use crate::commands::{Input, Output};
 use crate::shell::dialect::BackgroundStart;
 use crate::shell::quote::single;
 use crate::shell::{MemFile, become_session_leader, default_signals, open_terminal, text};
+use crate::spare::output_pipe;
 use crate::terminal;
 
 /// The kernel takes no argument of more than 128 KiB; a longer text is read from a file.
@@ -66,8 +67,8 @@ impl Host {
         let Some(exec) = self.commands.get_mut(number) else {
             return Err(std::io::ErrorKind::NotFound.into());
         };
-        let (stdout, stdout_write) = self.kernel.spare.pipe()?;
-        let (stderr, stderr_write) = self.kernel.spare.pipe()?;
+        let (stdout, stdout_write) = output_pipe()?;
+        let (stderr, stderr_write) = output_pipe()?;
         for write in [&stdout_write, &stderr_write] {
             rustix::io::ioctl_fionbio(write, false)?;
         }

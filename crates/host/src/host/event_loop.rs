@@ -38,8 +38,7 @@ enum Source {
 impl Host {
     pub(crate) fn run(mut self) -> io::Result<()> {
         while !self.shutdown.is_over() {
-            self.kernel.spare.tidy();
-            self.cage.tidy();
+            self.kernel.spare.tidy(&mut self.cage, self.driver.is_idle());
             let next = self.next_deadline();
             self.kernel.timer.arm(next)?;
             for (source, ready) in self.wait()? {

@@ -1,7 +1,7 @@
 //! From a queued command to a running one.
 
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
 use trl_protocol::fault::Fault;
@@ -17,6 +17,7 @@ use crate::driver::{Event, Launched, Next};
 use crate::shell::dialect::Launch;
 use crate::shell::messages::{MessageFilter, Wording};
 use crate::shell::{plain, reach, text};
+use crate::spare::Prepared;
 use crate::terminal;
 
 impl Host {
@@ -111,10 +112,13 @@ impl Host {
         let (Some(exec), Some(shell)) = (self.commands.get_mut(number), &mut self.shell) else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        let spare = &mut self.kernel.spare;
-        let (stdout, stdout_write) = spare.pipe()?;
-        let (stderr, stderr_write) = spare.pipe()?;
-        let held = spare.text(format!("{}\n", exec.spec.command).as_bytes())?;
+        let text = format!("{}\n", exec.spec.command);
+        let Prepared {
+            text: held,
+            stdout: (stdout, stdout_write),
+            stderr: (stderr, stderr_write),
+            mut shown,
+        } = self.kernel.spare.take(text.as_bytes(), &mut self.cage)?;
         terminal::enter(exec, shell)?;
         if exec.tty.is_some() && self.state.wants_usual_term(&self.spec) {
             exec.spec.env.entry("TERM".to_owned()).or_insert_with(|| terminal::TERM.to_owned());
@@ -130,19 +134,19 @@ impl Host {
             (None, Input::Open { read, .. }) => read.as_ref().map(OwnedFd::as_fd),
             (None, Input::Empty | Input::Closed) => None,
         };
-        let stdout_end = terminal.unwrap_or(stdout_write.as_fd());
-        let stderr_end = if exec.spec.merge_stderr { stdout_end } else { stderr_write.as_fd() };
-        let streams = [stdout_end, stderr_end];
-        let fds: Vec<BorrowedFd<'_>> = [held.as_fd()].into_iter().chain(streams).chain(input).collect();
-        let shown = self.cage.show(&fds)?;
+        if let Some(input) = input {
+            shown.push(self.cage.show_one(&input)?);
+        }
         let path = |index: usize| shown.get(index).map_or("/dev/null", Visible::path);
+        let stdout_path = if terminal.is_some() { path(3) } else { path(1) };
+        let stderr_path = if exec.spec.merge_stderr { stdout_path } else { path(2) };
         let on_terminal = terminal.is_some();
         let line = shell.dialect.run_line(&Launch {
             text: &text::of(exec.spec.command.as_bytes()),
             text_path: path(0),
             stdin: path(3),
-            stdout: path(1),
-            stderr: path(2),
+            stdout: stdout_path,
+            stderr: stderr_path,
             env: &exec.spec.env,
             hidden: exec.hidden.as_deref(),
             keep_copies: shell.dialect.copies_end().is_some_and(|end| {

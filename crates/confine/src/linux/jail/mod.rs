@@ -54,6 +54,47 @@ struct Holder {
     pid: i32,
     /// To be let go with the next message.
     closed: Vec<i32>,
+    offer: Offer,
+}
+
+/// Descriptors that were sent to the holder before anybody needs them.
+#[derive(Debug, Default)]
+enum Offer {
+    #[default]
+    None,
+    /// The holder has not been heard yet.
+    Sent,
+    Held(Vec<Shown>),
+}
+
+impl Holder {
+    fn send(&mut self, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        channel::send(&self.socket, &std::mem::take(&mut self.closed), fds)
+    }
+
+    /// Its answer to descriptors that were sent to it.
+    fn held(&self) -> io::Result<Vec<Shown>> {
+        wait_for(&self.socket)?;
+        let Received { message: numbers, .. }: Received<Vec<i32>> =
+            channel::receive(&self.socket)?.ok_or_else(broken)?;
+        let holder = self.pid_inside;
+        let path = |number: i32| format!("/proc/{holder}/fd/{number}");
+        Ok(numbers.into_iter().map(|number| Shown { path: path(number), number, holder }).collect())
+    }
+
+    /// Answers come in turn: one to an offer is taken before the next descriptors are sent.
+    fn hear_offer(&mut self) -> io::Result<()> {
+        if matches!(self.offer, Offer::Sent) {
+            self.offer = Offer::Held(self.held()?);
+        }
+        Ok(())
+    }
+
+    /// Whether it is still there: anything inside may end it.
+    fn lives(&self) -> bool {
+        let peek = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        rustix::net::recv(&self.socket, &mut [0; 1], peek) == Err(rustix::io::Errno::AGAIN)
+    }
 }
 
 /// A program that was started inside.
@@ -177,14 +218,41 @@ impl Jail {
             Some(holder) => holder,
             None => self.start_holder()?,
         };
-        channel::send(&holder.socket, &std::mem::take(&mut holder.closed), fds)?;
-        wait_for(&holder.socket)?;
-        let Received { message: numbers, .. }: Received<Vec<i32>> =
-            channel::receive(&holder.socket)?.ok_or_else(broken)?;
-        let pid = holder.pid_inside;
+        holder.hear_offer()?;
+        holder.send(fds)?;
+        let shown = holder.held()?;
         self.holder = Some(holder);
-        let path = |number: &i32| format!("/proc/{pid}/fd/{number}");
-        Ok(numbers.iter().map(|number| Shown { path: path(number), number: *number, holder: pid }).collect())
+        Ok(shown)
+    }
+
+    /// Makes descriptors openable inside, for [`Jail::take_offer`], without waiting. An earlier offer that
+    /// was not taken is let go.
+    pub fn offer(&mut self, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut holder = match self.holder.take() {
+            Some(holder) => holder,
+            None => self.start_holder()?,
+        };
+        holder.hear_offer()?;
+        if let Offer::Held(unused) = std::mem::take(&mut holder.offer) {
+            holder.closed.extend(unused.iter().map(|shown| shown.number));
+        }
+        holder.send(fds)?;
+        holder.offer = Offer::Sent;
+        self.holder = Some(holder);
+        Ok(())
+    }
+
+    /// What was offered last. None if nothing was, or if the holder is gone.
+    pub fn take_offer(&mut self) -> Option<Vec<Shown>> {
+        let holder = self.holder.as_mut()?;
+        let heard = holder.hear_offer();
+        match std::mem::take(&mut holder.offer) {
+            Offer::Held(shown) if heard.is_ok() && holder.lives() => Some(shown),
+            _ => {
+                self.holder.take_if(|holder| !holder.lives());
+                None
+            }
+        }
     }
 
     /// The holder lets go of them, with the next that it is given at the latest.
@@ -194,7 +262,7 @@ impl Jail {
         holder.closed.extend(own.map(|shown| shown.number));
         if at_once && !holder.closed.is_empty() {
             // Without a holder there is nothing to be let go.
-            channel::send(&holder.socket, &std::mem::take(&mut holder.closed), &[]).ok();
+            holder.send(&[]).ok();
         }
     }
 
@@ -202,7 +270,7 @@ impl Jail {
         let (ours, theirs) = channel::pair()?;
         let (pid_inside, fds) = self.ask(&Ask::Hold, &[theirs.as_fd()])?;
         let pid = pid_of(fds.first().ok_or_else(broken)?)?;
-        Ok(Holder { socket: ours, pid_inside, pid, closed: Vec::new() })
+        Ok(Holder { socket: ours, pid_inside, pid, closed: Vec::new(), offer: Offer::None })
     }
 
     fn ask(&mut self, ask: &Ask, fds: &[BorrowedFd<'_>]) -> io::Result<(i32, Vec<OwnedFd>)> {
