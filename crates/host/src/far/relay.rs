@@ -1,16 +1,22 @@
 //! Keeps a daemon's conversation with a host here while the network between them is broken.
 //!
 //! One process per session, in the background. It is connected with the host, and keeps what
-//! the daemon has not received yet (`trl_protocol::resume`). `--attach` passes bytes between
-//! the daemon, on stdin and stdout, and this process. A daemon that begins a new stream gets
-//! a new connection to the host in place of the old one.
+//! the daemon has not received yet (`trl_protocol::resume`). `--connect` has the daemon on its stdin
+//! and stdout, and gives these descriptors to this process: no byte passes through a process more than needed.
+//! A daemon that begins a new stream gets a new connection to the host in place of the old one.
 
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, IoSlice, IoSliceMut, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
+};
 use trl_protocol::resume::{Greeting, Reception, ResumableEnd, Token};
 
 use super::listen::bind;
@@ -22,14 +28,16 @@ const PATIENCE: Duration = Duration::from_secs(15 * 60);
 const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 const CHUNK: usize = 128 * 1024;
 
-/// In place of a greeting: the session is removed, so nobody will ask for what is kept.
-const DISMISSAL: [u8; Greeting::BYTES] = [b'Q'; Greeting::BYTES];
+/// Comes with two descriptors: a daemon can be read from the first and written to with the second.
+const DAEMON: u8 = b'D';
+/// The session is removed, so nobody will ask for what is kept.
+const DISMISSAL: u8 = b'Q';
 
 /// Ends the session's relay, if there is one.
 pub(super) fn dismiss(place: &SessionPaths) {
     if let Ok(mut stream) = UnixStream::connect(&place.relay) {
         // One that is about to end by itself hears it no more.
-        stream.write_all(&DISMISSAL).ok();
+        stream.write_all(&[DISMISSAL]).ok();
     }
 }
 
@@ -57,6 +65,70 @@ pub(super) fn attach(place: &SessionPaths) -> io::Result<UnixStream> {
     }
 }
 
+/// Gives a daemon to the relay.
+pub(super) fn hand_over(relay: &UnixStream, from: &impl AsFd, to: &impl AsFd) -> io::Result<()> {
+    let fds = [from.as_fd(), to.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut extra = SendAncillaryBuffer::new(&mut space);
+    if !extra.push(SendAncillaryMessage::ScmRights(&fds)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    rustix::net::sendmsg(relay, &[IoSlice::new(&[DAEMON])], &mut extra, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Who has come.
+enum Visitor {
+    Daemon(Daemon),
+    Dismissal,
+    /// One that left without a word has changed nothing.
+    Nobody,
+}
+
+/// A daemon elsewhere, through whatever brings its bytes here.
+#[derive(Debug)]
+struct Daemon {
+    from: OwnedFd,
+    to: OwnedFd,
+    /// The process that brought it, for as long as it lives.
+    bringer: UnixStream,
+}
+
+impl Daemon {
+    fn read_exact(&self, bytes: &mut [u8], until: Instant) -> io::Result<()> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            wait_for(&self.from, PollFlags::IN, until)?;
+            match rustix::io::read(&self.from, &mut bytes[filled..]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(read) => filled += read,
+                Err(error) if is_for_later(error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_all(&self, bytes: &[u8], until: Instant) -> io::Result<()> {
+        let mut rest = bytes.to_vec();
+        while !rest.is_empty() {
+            wait_for(&self.to, PollFlags::OUT, until)?;
+            write_some(&self.to, &mut rest)?;
+        }
+        Ok(())
+    }
+}
+
+fn wait_for(fd: &OwnedFd, flags: PollFlags, until: Instant) -> io::Result<()> {
+    let left = until.saturating_duration_since(Instant::now());
+    let patience = Timespec::try_from(left).map_err(io::Error::other)?;
+    match poll(&mut [PollFd::new(fd, flags)], Some(&patience)) {
+        Ok(0) => Err(io::ErrorKind::TimedOut.into()),
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The conversation that is being kept.
 #[derive(Debug)]
 struct Stream {
@@ -73,9 +145,9 @@ struct Relay<'a> {
     place: &'a SessionPaths,
     listener: UnixListener,
     stream: Option<Stream>,
-    client: Option<UnixStream>,
-    /// To be written to the client.
-    to_client: Vec<u8>,
+    daemon: Option<Daemon>,
+    /// To be written to the daemon.
+    to_daemon: Vec<u8>,
     /// The session is removed.
     dismissed: bool,
 }
@@ -84,13 +156,15 @@ struct Relay<'a> {
 #[derive(Debug)]
 struct Ready {
     listener: bool,
-    client: PollFlags,
+    daemon: bool,
+    /// What brings the daemon's bytes here is no more.
+    daemon_gone: bool,
     host: PollFlags,
 }
 
 impl<'a> Relay<'a> {
     fn new(place: &'a SessionPaths, listener: UnixListener) -> Relay<'a> {
-        Relay { place, listener, stream: None, client: None, to_client: Vec::new(), dismissed: false }
+        Relay { place, listener, stream: None, daemon: None, to_daemon: Vec::new(), dismissed: false }
     }
 
     fn run(mut self) -> io::Result<()> {
@@ -102,8 +176,8 @@ impl<'a> Relay<'a> {
             if !ready.host.is_empty() {
                 self.on_host();
             }
-            if !ready.client.is_empty() && self.on_client().is_err() {
-                self.client = None;
+            if ready.daemon && (self.on_daemon().is_err() || ready.daemon_gone) {
+                self.daemon = None;
             }
             if self.dismissed || self.is_over() {
                 break;
@@ -114,7 +188,7 @@ impl<'a> Relay<'a> {
 
     /// The host is gone and the daemon knows all that it said.
     fn is_over(&self) -> bool {
-        self.client.is_none()
+        self.daemon.is_none()
             && self.stream.as_ref().is_none_or(|stream| stream.host.is_none() && stream.end.is_all_acked())
     }
 
@@ -122,13 +196,14 @@ impl<'a> Relay<'a> {
     fn wait(&mut self) -> io::Result<Option<Ready>> {
         self.fill();
         let mut fds = vec![PollFd::new(&self.listener, PollFlags::IN)];
-        let mut at = (None, None);
-        if let Some(client) = &self.client {
+        let mut at = (1..1, None);
+        if let Some(Daemon { from, to, bringer }) = &self.daemon {
             let room = self.stream.as_ref().is_none_or(|stream| stream.to_host.len() < CHUNK);
-            let mut wanted = if room { PollFlags::IN } else { PollFlags::empty() };
-            wanted.set(PollFlags::OUT, !self.to_client.is_empty());
-            at.0 = Some(fds.len());
-            fds.push(PollFd::new(client, wanted));
+            let if_wanted = |flags, wanted| if wanted { flags } else { PollFlags::empty() };
+            fds.push(PollFd::new(from, if_wanted(PollFlags::IN, room)));
+            fds.push(PollFd::new(to, if_wanted(PollFlags::OUT, !self.to_daemon.is_empty())));
+            fds.push(PollFd::new(bringer, PollFlags::IN));
+            at.0 = 1..fds.len();
         }
         if let Some(stream) = &self.stream
             && let Some(host) = &stream.host
@@ -140,57 +215,61 @@ impl<'a> Relay<'a> {
             fds.push(PollFd::new(host, wanted));
         }
         let patience = Timespec::try_from(PATIENCE).map_err(io::Error::other)?;
-        let limit = self.client.is_none().then_some(&patience);
+        let limit = self.daemon.is_none().then_some(&patience);
         match poll(&mut fds, limit) {
             Ok(0) => return Ok(None),
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => {
-                return Ok(Some(Ready {
-                    listener: false,
-                    client: PollFlags::empty(),
-                    host: PollFlags::empty(),
-                }));
+                let host = PollFlags::empty();
+                return Ok(Some(Ready { listener: false, daemon: false, daemon_gone: false, host }));
             }
             Err(error) => return Err(error.into()),
         }
-        let flags = |at: Option<usize>| at.map_or(PollFlags::empty(), |at| fds[at].revents());
-        Ok(Some(Ready { listener: !fds[0].revents().is_empty(), client: flags(at.0), host: flags(at.1) }))
+        let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        let of_daemon = &fds[at.0];
+        // Nothing is said on the connection of the process that brought it: what happens there is its end.
+        let daemon_gone = of_daemon.last().is_some_and(is_ready)
+            || of_daemon.iter().any(|fd| fd.revents().contains(PollFlags::ERR));
+        let daemon = of_daemon.iter().any(is_ready);
+        let host = at.1.map_or(PollFlags::empty(), |at: usize| fds[at].revents());
+        Ok(Some(Ready { listener: is_ready(&fds[0]), daemon, daemon_gone, host }))
     }
 
     fn fill(&mut self) {
         if let Some(stream) = &mut self.stream
-            && self.client.is_some()
-            && self.to_client.is_empty()
+            && self.daemon.is_some()
+            && self.to_daemon.is_empty()
         {
-            stream.end.take_output(&mut self.to_client);
+            stream.end.take_output(&mut self.to_daemon);
         }
     }
 
     /// A daemon has come, in place of the one before it.
     fn accept(&mut self) -> io::Result<()> {
-        let mut client = match self.listener.accept() {
-            Ok((client, _)) => client,
+        let bringer = match self.listener.accept() {
+            Ok((bringer, _)) => bringer,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             Err(error) => return Err(error),
         };
-        client.set_nonblocking(false)?;
-        client.set_read_timeout(Some(GREETING_TIMEOUT))?;
+        let until = Instant::now() + GREETING_TIMEOUT;
+        let daemon = match visitor(bringer) {
+            Ok(Visitor::Daemon(daemon)) => daemon,
+            Ok(Visitor::Dismissal) => {
+                self.dismissed = true;
+                return Ok(());
+            }
+            Ok(Visitor::Nobody) | Err(_) => return Ok(()),
+        };
         let mut greeting = [0; Greeting::BYTES];
-        // One that leaves without a word has changed nothing.
-        if client.read_exact(&mut greeting).is_err() {
-            return Ok(());
-        }
-        if greeting == DISMISSAL {
-            self.dismissed = true;
+        if daemon.read_exact(&mut greeting, until).is_err() {
             return Ok(());
         }
         let reception = Greeting::parse(&greeting).map_or(Reception::Gone, |greeting| self.receive(greeting));
-        if client.write_all(&reception.to_bytes()).is_err() || reception == Reception::Gone {
+        if daemon.write_all(&reception.to_bytes(), until).is_err() || reception == Reception::Gone {
             return Ok(());
         }
-        client.set_nonblocking(true)?;
-        self.to_client.clear();
-        self.client = Some(client);
+        self.to_daemon.clear();
+        self.daemon = Some(daemon);
         Ok(())
     }
 
@@ -223,13 +302,13 @@ impl<'a> Relay<'a> {
         let mut buffer = vec![0; CHUNK.min(stream.end.room())];
         let over = match (wrote, buffer.is_empty()) {
             // A host that ends may have said why: that is still to be read.
-            (_, false) => match host.read(&mut buffer) {
+            (_, false) => match rustix::io::read(&*host, &mut buffer) {
                 Ok(0) => true,
                 Ok(read) => {
                     stream.end.push(&buffer[..read]);
                     false
                 }
-                Err(error) => !is_for_later(&error),
+                Err(error) => !is_for_later(error),
             },
             (_, true) => false,
         };
@@ -240,15 +319,15 @@ impl<'a> Relay<'a> {
         }
     }
 
-    fn on_client(&mut self) -> io::Result<()> {
-        let Some(client) = &mut self.client else { return Ok(()) };
-        write_some(client, &mut self.to_client)?;
+    fn on_daemon(&mut self) -> io::Result<()> {
+        let Some(daemon) = &mut self.daemon else { return Ok(()) };
+        write_some(&daemon.to, &mut self.to_daemon)?;
         let mut buffer = vec![0; CHUNK];
-        let read = match client.read(&mut buffer) {
+        let read = match rustix::io::read(&daemon.from, &mut buffer) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(read) => read,
-            Err(error) if is_for_later(&error) => return Ok(()),
-            Err(error) => return Err(error),
+            Err(error) if is_for_later(error) => return Ok(()),
+            Err(error) => return Err(error.into()),
         };
         let Some(stream) = &mut self.stream else { return Ok(()) };
         let taken = stream.end.take_input(&buffer[..read], &mut stream.to_host);
@@ -265,17 +344,46 @@ impl<'a> Relay<'a> {
     }
 }
 
-fn write_some(to: &mut UnixStream, bytes: &mut Vec<u8>) -> io::Result<()> {
+/// Whoever has connected says who it is in one byte.
+fn visitor(bringer: UnixStream) -> io::Result<Visitor> {
+    bringer.set_nonblocking(false)?;
+    bringer.set_read_timeout(Some(GREETING_TIMEOUT))?;
+    let mut word = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut extra = RecvAncillaryBuffer::new(&mut space);
+    let received = rustix::net::recvmsg(
+        &bringer,
+        &mut [IoSliceMut::new(&mut word)],
+        &mut extra,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    let mut fds = extra.drain().flat_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(rights) => rights.collect::<Vec<OwnedFd>>(),
+        _ => Vec::new(),
+    });
+    match (received.bytes, word[0], fds.next(), fds.next()) {
+        (1, DAEMON, Some(from), Some(to)) => {
+            for fd in [&from, &to] {
+                rustix::io::ioctl_fionbio(fd, true)?;
+            }
+            Ok(Visitor::Daemon(Daemon { from, to, bringer }))
+        }
+        (1, DISMISSAL, ..) => Ok(Visitor::Dismissal),
+        _ => Ok(Visitor::Nobody),
+    }
+}
+
+fn write_some(to: &impl AsFd, bytes: &mut Vec<u8>) -> io::Result<()> {
     while !bytes.is_empty() {
-        match to.write(bytes) {
+        match rustix::io::write(to, bytes) {
             Ok(written) => drop(bytes.drain(..written)),
-            Err(error) if is_for_later(&error) => break,
-            Err(error) => return Err(error),
+            Err(error) if is_for_later(error) => break,
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())
 }
 
-fn is_for_later(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+fn is_for_later(error: rustix::io::Errno) -> bool {
+    matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR)
 }
