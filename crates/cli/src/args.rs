@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::config::{EnvFile, Flags, Key};
 use crate::verbs::{
@@ -131,31 +131,61 @@ pub(crate) enum Verb {
 
 const TRANSPORT_FLAGS: &[&str] = &["--socket", "--socket-path", "--stdin", "--http"];
 
+/// Reads what was typed. If that fails, with the words as they were understood.
+pub(crate) fn read(args: Vec<OsString>) -> Result<Cli, (Vec<OsString>, clap::Error)> {
+    if let Some(cli) = read_frequent(&args) {
+        return Ok(cli);
+    }
+    let mut command = Cli::command();
+    let args = implied(args, &command);
+    let matches = command.try_get_matches_from_mut(&args);
+    let cli = matches.and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
+    cli.map_err(|error| (args, error.format(&mut command)))
+}
+
+/// The definitions of all verbs take a good part of the time of a short command, so these two, which harnesses call
+/// all day, are read without the others. What cannot be read that way is left to the whole.
+fn read_frequent(args: &[OsString]) -> Option<Cli> {
+    match args.get(1)?.to_str()? {
+        "run" => read_as(args, "run", Verb::Run),
+        "hook" => read_as(args, "hook", Verb::Hook),
+        _ => None,
+    }
+}
+
+fn read_as<A: Args>(args: &[OsString], name: &'static str, verb: fn(A) -> Verb) -> Option<Cli> {
+    let own = A::augment_args(Command::new(name));
+    let command = Global::augment_args(Command::new("trl")).subcommand(own);
+    let mut matches = command.try_get_matches_from(args).ok()?;
+    let (_, mut of_verb) = matches.remove_subcommand()?;
+    let verb = verb(A::from_arg_matches_mut(&mut of_verb).ok()?);
+    Some(Cli { global: Global::from_arg_matches(&matches).ok()?, verb: Some(verb) })
+}
+
 /// What was typed, with what it implies written out.
-pub(crate) fn implied(args: Vec<OsString>) -> Vec<OsString> {
-    let args = with_implied_serve(args);
-    if verb(args.get(1..).unwrap_or_default()).as_deref() == Some("send") {
+fn implied(args: Vec<OsString>, command: &Command) -> Vec<OsString> {
+    let args = with_implied_serve(args, command);
+    if verb(args.get(1..).unwrap_or_default(), command).as_deref() == Some("send") {
         return send::with_default_wait(args);
     }
     args
 }
 
 /// Puts `serve` in where bare transport flags mean it.
-fn with_implied_serve(mut args: Vec<OsString>) -> Vec<OsString> {
+fn with_implied_serve(mut args: Vec<OsString>, command: &Command) -> Vec<OsString> {
     let is_transport = |arg: &OsStr| {
         let name = arg.to_str().map(|arg| arg.split_once('=').map_or(arg, |(name, _)| name));
         name.is_some_and(|name| TRANSPORT_FLAGS.contains(&name))
     };
     let given = args.get(1..).unwrap_or_default();
-    if given.iter().any(|arg| is_transport(arg)) && verb(given).is_none() {
+    if given.iter().any(|arg| is_transport(arg)) && verb(given, command).is_none() {
         args.insert(1, OsString::from("serve"));
     }
     args
 }
 
 /// The first word that is a verb, or asks for help.
-fn verb(args: &[OsString]) -> Option<String> {
-    let command = Cli::command();
+fn verb(args: &[OsString], command: &Command) -> Option<String> {
     let verbs: Vec<&str> = command
         .get_subcommands()
         .flat_map(|verb| std::iter::once(verb.get_name()).chain(verb.get_all_aliases()))
@@ -169,7 +199,7 @@ mod tests {
     use super::*;
 
     fn written_out(line: &str) -> String {
-        let args = implied(line.split(' ').map(OsString::from).collect());
+        let args = implied(line.split(' ').map(OsString::from).collect(), &Cli::command());
         args.join(OsStr::new(" ")).into_string().unwrap()
     }
 
@@ -191,6 +221,30 @@ mod tests {
             ("trl run echo send --wait", "trl run echo send --wait"),
         ] {
             assert_eq!(written_out(given), expected);
+        }
+    }
+
+    /// Reading one verb alone gives what reading it among all gives.
+    #[test]
+    fn frequent_verbs_are_read_as_among_all_the_others() {
+        let all = |args: &[OsString]| Cli::try_parse_from(args).map(|cli| format!("{cli:?}")).ok();
+        for (line, is_read) in [
+            ("trl run :", true),
+            ("trl run -s x --json --socket /s -- echo --home y", true),
+            ("trl run --home /h --timeout 3 make -j8", true),
+            ("trl run --no-start --isolation strict ls", true),
+            ("trl hook stop", true),
+            ("trl run", false),
+            ("trl run --help", false),
+            ("trl run --nonsense", false),
+            ("trl hook nobody", false),
+            ("trl ls", false),
+            ("trl --json run :", false),
+        ] {
+            let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let read = read_frequent(&args).map(|cli| format!("{cli:?}"));
+            assert_eq!(read.is_some(), is_read, "{line}");
+            assert!(read.is_none() || read == all(&args), "{line}: {read:?}");
         }
     }
 

@@ -25,7 +25,6 @@ mod verbs;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
 
 use crate::args::{Cli, Verb};
@@ -39,10 +38,9 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|verb| verb == "host") {
         return trl_host::far::main(std::env::args_os().skip(2));
     }
-    let args = args::implied(std::env::args_os().collect());
-    let cli = match Cli::try_parse_from(&args) {
+    let cli = match args::read(std::env::args_os().collect()) {
         Ok(cli) => cli,
-        Err(error) => return misread(&args, &error),
+        Err((args, error)) => return misread(&args, &error),
     };
     if let Some(Verb::Host) = cli.verb {
         return trl_host::run();
