@@ -10,19 +10,33 @@ pub(crate) struct Activity {
     created_at: String,
     last: Instant,
     last_at: String,
+    is_resting: bool,
 }
+
+/// Commands that follow one another more quickly than this find everything in its place.
+const REST_AFTER: Duration = Duration::from_secs(2);
 
 impl Activity {
     /// `created_at`: when the session was made, which an earlier host may have done.
     pub(crate) fn new(created_at: String) -> Activity {
         let now = Instant::now();
-        Activity { created: now, created_at, last: now, last_at: timestamp() }
+        Activity { created: now, created_at, last: now, last_at: timestamp(), is_resting: false }
     }
 
     /// The session is used now.
     pub(crate) fn mark(&mut self) {
         self.last = Instant::now();
         self.last_at = timestamp();
+        self.is_resting = false;
+    }
+
+    /// When a session that is not used can do with less memory. None if that has been seen to.
+    pub(crate) fn rests(&self) -> Option<Instant> {
+        (!self.is_resting).then(|| self.last + REST_AFTER)
+    }
+
+    pub(crate) fn rest(&mut self) {
+        self.is_resting = true;
     }
 
     /// When the session was used last, as a moment and as text.
@@ -61,6 +75,16 @@ pub(crate) fn timestamp() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_session_rests_once_after_each_use() {
+        let mut activity = Activity::new(timestamp());
+        assert_eq!(activity.rests(), Some(activity.last + REST_AFTER));
+        activity.rest();
+        assert_eq!(activity.rests(), None);
+        activity.mark();
+        assert_eq!(activity.rests(), Some(activity.last + REST_AFTER));
+    }
 
     #[test]
     fn idle_time_counts_from_the_last_use_and_age_from_the_start() {

@@ -31,6 +31,7 @@ fn keep(host: libc::pid_t) -> ! {
         // SAFETY: ignoring a signal has no preconditions.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
+    trl_sys::memory::release_program();
     while let Some(ended) = wait_for_child() {
         if ended == host {
             break;

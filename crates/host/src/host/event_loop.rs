@@ -175,8 +175,18 @@ impl Host {
             }
             Phase::Finished { .. } => exec.held_until,
         });
-        let session = [self.driver.next_deadline(), self.shutdown.next_deadline(), self.idle_deadline()];
+        let session = [
+            self.driver.next_deadline(),
+            self.shutdown.next_deadline(),
+            self.idle_deadline(),
+            self.rest_deadline(),
+        ];
         execs.chain(session.into_iter().flatten()).min()
+    }
+
+    /// When the pages of the program are let go: soon after a session has become idle.
+    fn rest_deadline(&self) -> Option<Instant> {
+        self.activity.rests().filter(|_| self.driver.is_idle())
     }
 
     /// Does whatever is due now.
@@ -188,6 +198,10 @@ impl Host {
         self.release_held(now);
         if self.shutdown.next_deadline().is_some_and(|at| at <= now) {
             self.kill_everything();
+        }
+        if self.rest_deadline().is_some_and(|at| at <= now) {
+            self.activity.rest();
+            trl_sys::memory::release_program();
         }
         if self.idle_deadline().is_some_and(|at| at <= now) {
             let why = self.activity.why_expired(now, self.spec.idle_timeout_s, self.spec.ttl_s);
