@@ -76,6 +76,29 @@ async fn what_a_living_session_keeps_is_not_too_old() {
     assert!(exists(&dir.join("journal-1.log")));
 }
 
+/// Also one whose socket somebody has removed: it is connected, so it is there.
+#[tokio::test]
+async fn what_a_living_session_keeps_is_not_too_old_without_its_socket() {
+    let home = Home::new();
+    let listener = UnixListener::bind(home.socket(ID)).unwrap();
+    let dir = home.state_dir(ID);
+    std::fs::create_dir_all(&dir).unwrap();
+    let long_ago = SystemTime::now() - Duration::from_secs(30 * 86_400);
+    std::fs::File::open(&dir).unwrap().set_modified(long_ago).unwrap();
+    let host = async {
+        let (stream, _) = listener.accept().await.unwrap();
+        std::fs::remove_file(home.socket(ID)).unwrap();
+        let mut host = FakeHost::of(stream);
+        host.hear().await.unwrap();
+        let session = Box::new(info(ID));
+        host.say(&FromHost::Welcome { protocol: HOST_PROTOCOL, version: "fake".into(), session }).await;
+        host
+    };
+    let (runtime, _host) = tokio::join!(Runtime::start(home.config()), host);
+    runtime.unwrap();
+    assert!(exists(&dir));
+}
+
 /// It lives, and only its own version of the daemon may judge what it keeps.
 #[tokio::test]
 async fn what_a_host_keeps_that_is_left_alone_is_not_too_old() {

@@ -25,6 +25,7 @@ pub mod hostile;
 mod http;
 mod leftovers;
 pub mod needs;
+pub mod numbers;
 mod person;
 pub mod process;
 mod proxy;

@@ -7,7 +7,7 @@ use std::process::Command;
 use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
-use trl_testkit::{Builder, Connection, Daemon, GUARD, Proxy, process, wait_until};
+use trl_testkit::{Builder, Connection, Daemon, GUARD, Proxy, numbers, process, wait_until};
 
 /// A daemon with HTTP at a port that it keeps when it is started again.
 pub(super) fn far_daemon(change: impl FnOnce(Builder) -> Builder) -> (Daemon, SocketAddr) {
@@ -193,10 +193,10 @@ fn files_terminals_and_people_are_those_of_the_other_daemon() {
     assert_eq!(keys.finish(on_screen).data()["cancelled"], true);
 
     let local = near.work().join("up");
-    std::fs::write(&local, vec![7_u8; 3_000_000]).unwrap();
+    std::fs::write(&local, numbers::text(0, 3_000_000)).unwrap();
     let copied = near.trl(&["cp", "up", "s:up"]);
     assert!(copied.status.success(), "{copied:?}");
-    assert_eq!(std::fs::read(far.work().join("up")).unwrap().len(), 3_000_000);
+    assert!(std::fs::read(far.work().join("up")).unwrap() == numbers::text(0, 3_000_000));
     let shown = near.trl(&["run", "--on", "far", "echo $TRL_SESSION_NAME; pwd"]);
     let text = String::from_utf8_lossy(&shown.stdout);
     assert!(

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use trl_protocol::{Method as _, methods as m};
-use trl_testkit::{Session, Shell, daemon, in_each_shell};
+use trl_testkit::{Session, Shell, daemon, in_each_shell, numbers};
 
 /// Runs a command and returns both streams as bytes.
 #[track_caller]
@@ -91,11 +91,12 @@ fn each_stream_keeps_its_order(shell: Shell) {
 fn a_long_line_comes_whole(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
-    let command = "head -c 20000000 /dev/zero | tr '\\0' x";
+    let command = format!("{} | tr '\\n' ' '", numbers::command(20_000_000));
     let answer = session.stream(json!({"command": command}));
     assert_eq!(answer.data()["stdout_bytes"], 20_000_000);
-    let out = answer.output("stdout");
-    assert!(out.len() == 20_000_000 && out.iter().all(|&byte| byte == b'x'));
+    let mut expected = numbers::text(0, 20_000_000);
+    expected.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
+    assert!(answer.output("stdout") == expected);
 }
 
 fn truncation_keeps_head_and_tail(shell: Shell) {
@@ -216,6 +217,10 @@ fn limits_of_output_that_make_no_sense_are_refused_or_harmless() {
     assert!(ran.stdout_truncated && ran.stdout_bytes == 5 && !ran.stdout.contains("hello"), "{ran:?}");
     let ran = session.run_with(json!({"command": "printf hello", "max_output_bytes": 5})).exits(0);
     assert!(!ran.stdout_truncated && ran.stdout == "hello", "exactly the limit is not too much: {ran:?}");
-    let ran = session.run("head -c 3000000 /dev/zero | tr '\\0' x").exits(0);
-    assert!(ran.stdout_truncated && ran.stdout.len() < 1_100_000, "the default is 1 MiB");
+    let ran = session.run(&numbers::command(1 << 20)).exits(0);
+    assert!(!ran.stdout_truncated && ran.stdout.len() == 1 << 20, "the default is 1 MiB");
+    let ran = session.run(&numbers::command((1 << 20) + 1)).exits(0);
+    assert!(ran.stdout_truncated);
+    let whole = String::from_utf8(numbers::text(0, (1 << 20) + 1)).unwrap_or_default();
+    check_cut(&ran.stdout, &whole, 1 << 20);
 }

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use trl_protocol::{Method as _, methods as m};
-use trl_testkit::{Session, Shell, daemon, in_each_shell};
+use trl_testkit::{Session, Shell, daemon, in_each_shell, numbers};
 
 fn without_stdin_there_is_end_of_file_at_once(shell: Shell) {
     let daemon = daemon!();
@@ -47,7 +47,7 @@ fn given_stdin_comes_whole_and_then_ends(shell: Shell) {
 fn a_lot_of_stdin_comes_whole(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
-    let text = "0123456789abcde\n".repeat(125_000);
+    let text = String::from_utf8(numbers::text(0, 2_000_000)).unwrap_or_default();
     let ran = session.run_with(json!({"command": "cat >copy; wc -c <copy", "stdin": text})).exits(0);
     assert_eq!(ran.stdout.trim(), "2000000");
     assert_eq!(std::fs::read(daemon.work().join("copy")).unwrap_or_default(), text.as_bytes());
@@ -216,13 +216,14 @@ in_each_shell!(
 fn writes_larger_than_a_pipe_wait_for_their_reader() {
     let daemon = daemon!();
     let mut session = daemon.session(Shell::Bash);
-    let exec_id = session.start(json!({"command": "sleep 0.3; wc -c"}));
-    let megabyte = "m".repeat(1_000_000);
-    for _ in 0..5 {
-        write(&mut session, json!({"exec_id": exec_id, "data": megabyte}));
+    let exec_id = session.start(json!({"command": "sleep 0.3; cat"}));
+    let text = String::from_utf8(numbers::text(0, 5_000_000)).unwrap();
+    for part in 0..5 {
+        let data = &text[part * 1_000_000..(part + 1) * 1_000_000];
+        write(&mut session, json!({"exec_id": exec_id, "data": data}));
     }
     write(&mut session, json!({"exec_id": exec_id, "eof": true}));
-    assert_eq!(session.attach(&exec_id).output("stdout"), b"5000000\n");
+    assert!(session.attach(&exec_id).output("stdout") == text.as_bytes());
 }
 
 #[test]
@@ -246,10 +247,10 @@ fn a_reader_that_never_reads_is_told_of_not_buffered_for_ever() {
     let mut session = daemon.session(Shell::Bash);
     let exec_id = session.start(json!({"command": "sleep 1000"}));
     let part = "m".repeat(4_000_000);
-    let refused = (0..10).find_map(|_| {
-        session.connection.call(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": part})).err()
-    });
-    assert_eq!(refused.unwrap_or_default()["code"], "RESOURCE_PRESSURE");
+    let mut write = || session.connection.call(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": part}));
+    // 16 MiB may wait; a fifth part would be more.
+    let refused = (0..10).find_map(|taken| write().err().map(|error| (taken, error["code"].clone())));
+    assert_eq!(refused, Some((4, json!("RESOURCE_PRESSURE"))));
     session.survives();
 }
 
