@@ -323,16 +323,4 @@ fn unknown_calls() -> BpfProgram {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn there_are_filters_for_every_guest() {
-        for guest in [Guest::Session, Guest::Errand] {
-            for (network, namespaces) in [(false, false), (false, true), (true, false), (true, true)] {
-                let filter = Filter { guest, network, namespaces };
-                assert!(programs(filter).is_ok_and(|programs| programs.len() >= 2), "{filter:?}");
-            }
-        }
-    }
-}
+mod tests;
