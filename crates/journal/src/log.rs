@@ -215,3 +215,37 @@ fn segments_in(dir: &Path) -> io::Result<Vec<u64>> {
     numbers.sort_unstable();
     Ok(numbers)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INSIDE: &str = "TRL_TEST_FILES_ARE_SHORT";
+
+    /// In a process whose files cannot grow beyond 4096 bytes, a write ends in the middle as on a full disk.
+    #[test]
+    fn half_a_record_is_taken_back() {
+        if std::env::var_os(INSIDE).is_none() {
+            let again =
+                "trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact log::tests::half_a_record_is_taken_back";
+            let test = std::env::current_exe().unwrap();
+            let done = std::process::Command::new("sh")
+                .args(["-c", again])
+                .arg(test)
+                .env(INSIDE, "1")
+                .output()
+                .unwrap();
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = Log::open(dir.path()).unwrap();
+        let append =
+            |log: &mut Log, count| log.append(Kind::Data, 1, Some(Stream::Stdout), 0, &vec![b'x'; count]);
+        append(&mut log, 100).unwrap();
+        let whole = std::fs::metadata(log.path(1)).unwrap().len();
+        append(&mut log, 8000).unwrap_err();
+        assert_eq!(std::fs::metadata(log.path(1)).unwrap().len(), whole);
+        append(&mut log, 50).unwrap();
+    }
+}

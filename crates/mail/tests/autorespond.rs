@@ -10,7 +10,7 @@ use crate::support;
 use crate::support::Office;
 
 /// Agents with an auto-responder and no live session, and Alice, who asks on connection 1.
-async fn office_with(
+pub async fn office_with(
     names: &[&str],
     command: &[&str],
     change: impl FnOnce(&mut trl_mail::MailConfig),
@@ -28,7 +28,7 @@ async fn office_with(
     office
 }
 
-async fn dead_letters(office: &Office, agent: &str, connection: u64) -> Vec<Value> {
+pub async fn dead_letters(office: &Office, agent: &str, connection: u64) -> Vec<Value> {
     office.get(connection, m::AgentUse::NAME, json!({"agent": agent})).await;
     let list = || office.get(connection, m::MailDeadLetters::NAME, json!({}));
     let found =
@@ -37,7 +37,7 @@ async fn dead_letters(office: &Office, agent: &str, connection: u64) -> Vec<Valu
 }
 
 /// Everything that came before this was looked at when it returns: mail is answered in turn.
-async fn all_judged(office: &Office, connection: u64) {
+pub async fn all_judged(office: &Office, connection: u64) {
     office.get(0, m::AgentCreate::NAME, json!({"name": "wakeup"})).await;
     office.get(90, m::AgentUse::NAME, json!({"agent": "wakeup"})).await;
     let on = json!({"action": "on", "command": ["echo", "ding"]});

@@ -302,3 +302,16 @@ async fn a_reader_that_vanishes_takes_nothing_with_it() {
         assert_eq!(texts, [sent]);
     }
 }
+
+/// What the text becomes on its way counts, too: a sign that has to be escaped is six.
+#[tokio::test]
+async fn a_message_that_no_packet_has_room_for_is_refused_at_once() {
+    let limits = trl_mail::relay::EmbeddedLimits { max_packet_bytes: 8192, ..Default::default() };
+    let office = Office::within(limits);
+    office.agents(&["alice", "bob"]).await;
+    let letter = |count: usize| json!({"to": "bob", "text": "\u{1}".repeat(count)});
+    let fault = office.ask(1, m::MailSend::NAME, letter(1200)).await.unwrap_err();
+    assert_eq!(fault.code.as_str(), "PAYLOAD_TOO_LARGE", "{fault}");
+    let id = office.send(1, letter(500)).await;
+    office.reaches(1, &id, "routed").await;
+}

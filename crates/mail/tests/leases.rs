@@ -129,3 +129,17 @@ async fn a_lease_that_was_written_late_is_over_when_it_is_withdrawn() {
     ask(scene.office.mail(), Caller::default(), m::MailInbox::NAME, nothing).await.unwrap();
     assert_eq!(scene.look(Caller::default(), &tokens[0]).await, ["again"]);
 }
+
+/// A request without a connection of its own holds what it took only as long as its session is there.
+#[tokio::test]
+async fn what_a_token_took_comes_again_when_its_session_is_lost() {
+    let (scene, _) = Scene::with("primary", 0).await;
+    let claim = json!({"agent": "bob", "harness_session_id": "h1"});
+    let token = scene.office.get(2, m::AgentUse::NAME, claim.clone()).await["token"].clone();
+    let id = scene.send("again").await;
+    assert_eq!(scene.look(Caller::default(), &token).await, ["again"]);
+    scene.office.reaches(1, &id, "offered").await;
+    scene.office.mail().connection_closed(2).await.unwrap();
+    let token = scene.office.get(3, m::AgentUse::NAME, claim).await["token"].clone();
+    assert_eq!(scene.look(Caller::on(3), &token).await, ["again"]);
+}

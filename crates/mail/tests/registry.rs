@@ -93,6 +93,24 @@ async fn a_second_process_with_the_same_harness_id_is_fenced() {
 }
 
 #[tokio::test]
+async fn a_harness_session_is_claimed_again_by_its_own_process_or_connection() {
+    let office = Office::open();
+    office.get(0, m::AgentCreate::NAME, json!({"name": "alice"})).await;
+    let process = Process::start();
+    let claim = json!({"agent": "alice", "harness_session_id": "h1", "pid": process.pid()});
+    assert_eq!(granted(&office, 1, claim.clone()).await.0, "claude:1");
+    assert_eq!(granted(&office, 2, claim).await.0, "claude:1", "another connection of the same process");
+    let claim = json!({"agent": "alice", "harness_session_id": "h2"});
+    assert_eq!(granted(&office, 3, claim.clone()).await.0, "claude:2");
+    assert_eq!(granted(&office, 3, claim.clone()).await.0, "claude:2", "the same connection");
+    assert_eq!(granted(&office, 4, claim).await.0, "claude:3", "somebody else");
+    let long = |length| json!({"agent": "alice", "harness_session_id": "h".repeat(length)});
+    granted(&office, 5, long(256)).await;
+    let fault = office.ask(6, m::AgentUse::NAME, long(257)).await.unwrap_err();
+    assert!(fault.message.contains("harness_session_id"), "{fault}");
+}
+
+#[tokio::test]
 async fn a_session_that_lost_its_label_is_told() {
     let office = Office::open();
     office.get(0, m::AgentCreate::NAME, json!({"name": "alice"})).await;

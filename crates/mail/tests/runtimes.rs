@@ -187,6 +187,7 @@ async fn an_expired_grant_is_forgotten_and_whoever_watches_is_told() {
     let known = pair.granted().await;
     assert!(known[0].expires_at.as_ref().unwrap().ends_with('Z'), "{known:?}");
     pair.here.clock.advance(61_000);
+    assert_eq!(pair.granted().await, [], "also before anybody has tidied up");
     pair.here.mail().tick().await.unwrap();
     assert_eq!(pair.here.mail().granted_runtimes().beyond(&known).await.unwrap(), []);
 }
@@ -207,4 +208,33 @@ async fn the_granting_agent_is_the_one_that_has_the_contact() {
     let own = parties(None, "bob").await.unwrap();
     assert_eq!((own.from_name.as_str(), own.is_here), ("aaron", true), "another one grants, if there is one");
     assert_eq!(parties(None, "alicia").await.unwrap_err().code.as_str(), "AGENT_NOT_FOUND");
+}
+
+/// Whoever grants chooses the id, so the same one may come from several.
+#[tokio::test]
+async fn a_grant_under_the_id_of_anothers_grant_is_one_of_its_own() {
+    let office = Office::open();
+    office.agents(&["alice", "bob", "carol", "dave"]).await;
+    let addresses = office.get(0, m::AgentList::NAME, json!({})).await;
+    let address = |name: &str| {
+        let all = addresses["agents"].as_array().unwrap();
+        all.iter().find(|row| row["agent"] == name).unwrap()["address"].as_str().unwrap().to_owned()
+    };
+    let mut expected = Vec::new();
+    for (from, to, reader, name, token) in [
+        ("carol", "alice", 1, "carol@build1", "carols-to-alice"),
+        ("dave", "alice", 1, "dave@build1", "daves-to-alice"),
+        ("carol", "bob", 2, "carol@build1-2", "carols-to-bob"),
+    ] {
+        let word = granted("g-1", |word| word["token"] = json!(token));
+        let (grants, is_granted) = (address(from), address(to));
+        let told = office.mail().tell_of_runtime(&grants, &is_granted, "x".to_owned(), word, None);
+        told.await.unwrap();
+        assert!(text(&office.take(reader).await[0]).contains(&format!("the runtime {name} ")));
+        expected.push((name.to_owned(), token.to_owned(), address(from)));
+    }
+    expected.sort();
+    let kept = office.mail().granted_runtimes().all().await.unwrap();
+    let kept: Vec<_> = kept.into_iter().map(|it| (it.name, it.token.0, it.granted_by)).collect();
+    assert_eq!(kept, expected);
 }

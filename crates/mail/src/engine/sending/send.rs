@@ -41,9 +41,6 @@ impl Engine {
         params: SendParams,
         caller: Caller,
     ) -> Result<(Sent, Session), MailError> {
-        if let Some(sent) = self.sent_before(&params, caller).await? {
-            return Ok(sent);
-        }
         self.check_exists(&params.to, params.as_token.clone(), caller).await?;
         let sent = self
             .tx(move |tx| {
@@ -57,23 +54,6 @@ impl Engine {
             .await?;
         self.env.config.steps.reach(Step::SendCommitted)?;
         Ok(sent)
-    }
-
-    /// Looked for first: what was stored needs neither the relay nor another permission.
-    async fn sent_before(
-        &self,
-        params: &SendParams,
-        caller: Caller,
-    ) -> Result<Option<(Sent, Session)>, MailError> {
-        if params.send_id.is_none() && params.unless_sent_within_s.is_none() {
-            return Ok(None);
-        }
-        let params = params.clone();
-        self.tx(move |tx| {
-            let session = tx.caller(caller, params.as_token.as_deref())?;
-            Ok(tx.sent_before(&session, &params)?.map(|(sent, _)| (sent, session)))
-        })
-        .await
     }
 
     /// An address that nobody has is an error at once, not a message that never arrives.
