@@ -202,7 +202,7 @@ fn terminals_and_personalities_are_not_taken_over() {
     hold(
         |_| true,
         &[
-            (libc::SYS_ioctl, &[0, libc::TIOCGWINSZ as u64], ALLOWED),
+            (libc::SYS_ioctl, &[0, u64::from(libc::TIOCGWINSZ as u32)], ALLOWED),
             (libc::SYS_personality, &[0xffff_ffff], ALLOWED),
             (libc::SYS_personality, &[0], ALLOWED),
             (libc::SYS_personality, &[libc::ADDR_NO_RANDOMIZE as u64], ALLOWED),
