@@ -13,6 +13,7 @@
 )]
 
 mod choice;
+mod clocks;
 mod conformance;
 mod container;
 mod daemon;

@@ -18,7 +18,7 @@ use super::daemon::{Daemon, Home, World};
 use super::local::kill_host_process;
 
 /// A machine that is reached by SSH: this one, with a home directory of its own.
-struct Far {
+pub(super) struct Far {
     dir: TempDir,
     port: u16,
     server: Child,
@@ -44,7 +44,7 @@ fn write(path: &Path, text: &str, mode: u32) {
 }
 
 impl Far {
-    fn new() -> Option<Far> {
+    pub(super) fn new() -> Option<Far> {
         Far::with(Sharing::One)
     }
 
@@ -153,7 +153,7 @@ fn serve(config: &Path, log: &Path) -> Child {
 }
 
 impl Far {
-    fn backend_with(&self, config: &Config, static_host: Option<PathBuf>) -> Arc<dyn Backend> {
+    pub(super) fn backend_with(&self, config: &Config, static_host: Option<PathBuf>) -> Arc<dyn Backend> {
         let mut config = config.clone();
         if static_host.is_none() {
             // As good as a copy on this machine, and not as large.

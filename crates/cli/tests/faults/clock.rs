@@ -4,6 +4,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use trl_protocol::{Method as _, methods as m};
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use trl_testkit::{Daemon, Shell, in_each_shell, trl};
 
-const YEARS: i64 = 20 * 366 * 24 * 3600;
+pub(crate) const YEARS: i64 = 20 * 366 * 24 * 3600;
 
 /// A daemon whose clock, with that of its sessions, can be set.
 struct Shifted {
@@ -19,15 +20,24 @@ struct Shifted {
     place: TempDir,
 }
 
+/// Variables that shift the clock of whatever is started with them. The files are in this directory.
+pub(crate) fn shifted(place: &Path, seconds: i64) -> [(&'static str, PathBuf); 2] {
+    let (library, shift) = (place.join("shifted.so"), place.join("shift"));
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/faults/clock/shifted.c");
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
+    assert!(built.is_ok_and(|status| status.success()), "cc builds {source}");
+    fs::write(&shift, seconds.to_ne_bytes()).expect("a file");
+    [("LD_PRELOAD", library), ("CLOCK_SHIFT", shift)]
+}
+
 impl Shifted {
     fn start() -> Shifted {
         let place = tempfile::tempdir().expect("a directory");
-        let (library, shift) = (place.path().join("shifted.so"), place.path().join("shift"));
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/faults/clock/shifted.c");
-        let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
-        assert!(built.is_ok_and(|status| status.success()), "cc builds {source}");
-        fs::write(&shift, 0_i64.to_ne_bytes()).expect("a file");
-        let daemon = Daemon::builder(trl!()).env("LD_PRELOAD", &library).env("CLOCK_SHIFT", &shift).start();
+        let builder = Daemon::builder(trl!());
+        let daemon = shifted(place.path(), 0)
+            .into_iter()
+            .fold(builder, |it, (name, value)| it.env(name, value))
+            .start();
         Shifted { daemon, place }
     }
 
@@ -39,7 +49,7 @@ impl Shifted {
     }
 }
 
-fn year(time: &Value) -> i64 {
+pub(crate) fn year(time: &Value) -> i64 {
     time.as_str().and_then(|text| text.split('-').next()?.parse().ok()).unwrap_or_default()
 }
 

@@ -1,7 +1,7 @@
 //! Failures around the program: killed daemons and hosts, full disks, missing processes, clock jumps, load.
 
 mod adoption;
-mod clock;
+pub(crate) mod clock;
 mod damaged;
 mod host_machine;
 mod load;

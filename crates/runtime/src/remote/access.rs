@@ -97,7 +97,9 @@ fn of_grant(file: &Path, by: &str) -> Result<RemoteAccess, DialError> {
         let (by, end) = (&grant.granted_by, grant.expires_at.as_deref().unwrap_or_default());
         // Who reads both sees a clock that is wrong.
         let now = format!("{:.0}", jiff::Timestamp::now());
-        let what = format!("the grant of {by} ended at {end}, and it is {now} now; ask {by} for another");
+        let what = format!(
+            "the grant of {by} ended at {end}, and it is {now} here; ask {by} for another, or check the clocks of both machines"
+        );
         return Err(DialError::Denied(what));
     }
     let address = grant.url.parse::<Address>().map_err(|error| DialError::Refused(error.to_string()))?;
@@ -164,7 +166,7 @@ mod tests {
         assert_eq!(grant("null").read().unwrap().token, "secret");
         assert_eq!(grant("\"2999-01-01T00:00:00Z\"").read().unwrap().address.authority(), "b:7");
         let over = grant("\"2001-01-01T00:00:00Z\"").read().unwrap_err().to_string();
-        assert!(over.contains("bob@x") && over.contains("2001"), "{over}");
+        assert!(["bob@x", "2001", "clocks"].iter().all(|word| over.contains(word)), "{over}");
         let debug = format!("{:?} {:?}", Grant::read(&dir.path().join("b.json")), grant("null").read());
         assert!(!debug.contains("secret"), "{debug}");
         let gone = Access::Granted { file: dir.path().join("gone.json"), by: "bob@x".to_owned() };
