@@ -1724,6 +1724,8 @@ export interface FileRemoveParams {
 }
 
 export interface FileStatParams {
+  /** About what a symbolic link leads to, not about the link. */
+  readonly follow?: boolean;
   readonly path: string;
   /** A session's id or name. */
   readonly session_id: string;

@@ -169,6 +169,9 @@ pub struct StatParams {
     /// A session's id or name.
     pub session_id: String,
     pub path: String,
+    /// About what a symbolic link leads to, not about the link.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub follow: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -70,6 +70,20 @@ fn directories_go_whole_and_links_lead_nowhere() {
     cp(&daemon, &["-r", &text(&into.join("tree")), "s:copy"]);
     assert_eq!(fs::read_to_string(session.dir.join("copy/a/b/deep")).unwrap(), "deep");
 
+    // A link that is named itself is what it leads to.
+    fs::set_permissions(tree.join("top"), fs::Permissions::from_mode(0o640)).unwrap();
+    symlink("top", tree.join("to-file")).unwrap();
+    symlink("a", tree.join("to-dir")).unwrap();
+    let copied = into.join("from-link");
+    cp(&daemon, &["s:tree/to-file", &text(&copied)]);
+    let meta = copied.symlink_metadata().unwrap();
+    assert!(meta.is_file() && fs::read_to_string(&copied).unwrap() == "top");
+    assert_eq!(meta.permissions().mode() & 0o777, 0o640);
+    cp(&daemon, &["-r", "s:tree/to-dir", &text(&into.join("from-dir"))]);
+    assert_eq!(fs::read_to_string(into.join("from-dir/b/deep")).unwrap(), "deep");
+    cp(&daemon, &[&text(&copied), "s:tree/to-dir"]);
+    assert_eq!(fs::read_to_string(tree.join("a/from-link")).unwrap(), "top");
+
     // A link that is already there is not followed out of the target.
     let (trap, outside) = (daemon.temporary().join("trap"), daemon.temporary().join("outside"));
     fs::create_dir_all(trap.join("tree")).unwrap();
@@ -119,6 +133,8 @@ fn what_cannot_be_copied_is_told() {
     for (args, said) in [
         (&["s:there", &no_dir][..], "is not a directory here"),
         (&[&here, "s:down/"], "is not a directory in session s"),
+        (&[&here, "s:none/x"], "\"none\" does not exist in session s"),
+        (&[&here, "s:there/x"], "\"there\" is not a directory in session s"),
         (&["a", "b"], "SESSION:PATH"),
         (&["s:a", "s:b"], "both"),
         (&["s:none", "/tmp"], "does not exist"),

@@ -21,7 +21,9 @@ const MAX_SEEN: usize = 1_000_000;
 
 pub(super) fn stat(dir: &str, params: &StatParams) -> Result<FileDone, Fault> {
     let failed = |error: io::Error| fault::of(&params.path, &error);
-    let at = Located::entry(&absolute(dir, &params.path)?).map_err(failed)?;
+    let path = absolute(dir, &params.path)?;
+    let at = if params.follow { Located::target(&path) } else { Located::entry(&path) };
+    let at = at.map_err(failed)?;
     let Some(stat) = at.stat().map_err(failed)? else {
         return Err(fault::new(Code::FileNotFound, &params.path, "does not exist"));
     };

@@ -256,11 +256,17 @@ fn a_list_goes_as_deep_as_asked_and_follows_no_link() {
     assert_eq!(paths(&absolute, None, None)[1], format!("{absolute}/y.txt"));
     let (entries, truncated) = listed(&files, ListParams { path: "a/b".into(), ..Default::default() });
     assert_eq!((entries[0].kind, entries[0].bytes, truncated), (FileKind::File, 5, false));
-    let stat =
-        |path: &str| match files.ask(FileOp::Stat(StatParams { path: path.into(), ..Default::default() })) {
-            Ok((FileDone::Stat(entry), _)) => entry,
-            other => panic!("{other:?}"),
-        };
+    let stat_of = |path: &str, follow| match files.ask(FileOp::Stat(StatParams {
+        path: path.into(),
+        follow,
+        ..Default::default()
+    })) {
+        Ok((FileDone::Stat(entry), _)) => entry,
+        other => panic!("{other:?}"),
+    };
+    let stat = |path: &str| stat_of(path, false);
+    let root = stat_of("root", true);
+    assert_eq!((root.kind, root.target, root.path), (FileKind::Directory, None, "root".to_owned()));
     assert_eq!((stat("root").kind, stat("root").target.as_deref()), (FileKind::Symlink, Some("/")));
     assert_eq!(stat(".").kind, FileKind::Directory);
     assert_eq!(

@@ -239,6 +239,7 @@ async fn info(args: PathArgs, call: Call) -> Result<(String, FileEntry), Fault> 
     let reply = ask::<methods::FileStat>(&call, args.session.as_deref(), |session_id| StatParams {
         session_id,
         path: args.path,
+        follow: false,
     })
     .await?;
     Ok((format!("{}, permissions {:04o}, changed {}", line(&reply), reply.mode.0, reply.modified_at), reply))

@@ -833,12 +833,14 @@ class AsyncMethods:
         *,
         path: str,
         session_id: str,
+        follow: bool | None = None,
     ) -> FileEntry:
         """`file.stat`: Describes one file, directory or symbolic link."""
         params = _given(
             {
                 "path": path,
                 "session_id": session_id,
+                "follow": follow,
             }
         )
         return await self._request("file.stat", params, FileEntry)

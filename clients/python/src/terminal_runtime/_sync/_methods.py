@@ -834,12 +834,14 @@ class Methods:
         *,
         path: str,
         session_id: str,
+        follow: bool | None = None,
     ) -> FileEntry:
         """`file.stat`: Describes one file, directory or symbolic link."""
         params = _given(
             {
                 "path": path,
                 "session_id": session_id,
+                "follow": follow,
             }
         )
         return self._request("file.stat", params, FileEntry)

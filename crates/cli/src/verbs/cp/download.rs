@@ -24,9 +24,8 @@ pub(super) async fn copy(
     recursive: bool,
     progress: &mut Progress,
 ) -> Result<()> {
-    let entry = match there.stat(from).await? {
-        // What a link leads to is meant when it is named itself.
-        Some(entry) if entry.kind == FileKind::Symlink => resolved(there, from, entry).await?,
+    // What a link leads to is meant when it is named itself.
+    let entry = match there.target(from).await? {
         Some(entry) => entry,
         None => return Err(Failure::usage(format!("{from:?} does not exist in session {}", there.session))),
     };
@@ -57,12 +56,6 @@ pub(super) async fn copy(
             Err(Failure::usage(format!("{from:?} is neither a file nor a directory")))
         }
     }
-}
-
-/// What a link leads to, seen by looking into it as a directory or reading it.
-async fn resolved(there: &There<'_>, path: &str, link: FileEntry) -> Result<FileEntry> {
-    let inside = there.stat(&format!("{path}/.")).await?;
-    Ok(FileEntry { kind: inside.map_or(FileKind::File, |entry| entry.kind), ..link })
 }
 
 async fn directory(there: &There<'_>, from: &str, into: LocalDir, progress: &mut Progress) -> Result<()> {
@@ -125,11 +118,10 @@ async fn file(
             break;
         }
     }
-    let after = there.stat(from).await?;
-    let changed = after.is_some_and(|after| {
-        after.kind == FileKind::File && (after.bytes != offset || after.modified_at != entry.modified_at)
-    });
-    if changed && entry.kind == FileKind::File && entry.bytes > 0 {
+    let after = there.target(from).await?;
+    let changed = after.is_some_and(|after| after.bytes != offset || after.modified_at != entry.modified_at);
+    // Files of the kernel say that they are empty.
+    if changed && entry.bytes > 0 {
         return Err(Failure::usage(format!("{from:?} has changed while it was copied")).hint("copy it again"));
     }
     target.set_permissions(Permissions::from_mode(entry.mode.0 & 0o777)).map_err(failed)?;

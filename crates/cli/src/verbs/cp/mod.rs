@@ -7,7 +7,7 @@ mod upload;
 
 use serde_json::json;
 use trl_client::Client;
-use trl_protocol::file::{FileEntry, StatParams};
+use trl_protocol::file::{FileEntry, FileKind, StatParams};
 use trl_protocol::{Code, methods};
 
 use crate::context::Context;
@@ -59,9 +59,21 @@ pub(super) struct There<'a> {
 }
 
 impl There<'_> {
-    /// What is at a path; `None` if nothing is.
+    /// What is at a path, a link itself; `None` if nothing is.
     async fn stat(&self, path: &str) -> Result<Option<FileEntry>> {
-        let params = StatParams { session_id: self.session.to_owned(), path: path.to_owned() };
+        self.ask(path, false).await
+    }
+
+    /// The same, but of what a link leads to. Hosts of older versions are only asked that about links.
+    async fn target(&self, path: &str) -> Result<Option<FileEntry>> {
+        match self.stat(path).await? {
+            Some(entry) if entry.kind == FileKind::Symlink => self.ask(path, true).await,
+            found => Ok(found),
+        }
+    }
+
+    async fn ask(&self, path: &str, follow: bool) -> Result<Option<FileEntry>> {
+        let params = StatParams { session_id: self.session.to_owned(), path: path.to_owned(), follow };
         match self.client.call::<methods::FileStat>(&params).await {
             Ok(entry) => Ok(Some(entry)),
             Err(trl_client::Error::Fault(fault)) if fault.code == Code::FileNotFound => Ok(None),

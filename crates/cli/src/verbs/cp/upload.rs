@@ -26,7 +26,7 @@ pub(super) async fn copy(
     progress: &mut Progress,
 ) -> Result<()> {
     let meta = fs::metadata(from).map_err(|error| Failure::system(from, error))?;
-    let into_dir = there.stat(to).await?.is_some_and(|entry| entry.kind == FileKind::Directory);
+    let into_dir = there.target(to).await?.is_some_and(|entry| entry.kind == FileKind::Directory);
     if to.ends_with('/') && !into_dir && !meta.is_dir() {
         return Err(Failure::usage(format!("{to:?} is not a directory in session {}", there.session))
             .hint("make it first, or leave the slash out to give the file this name"));
@@ -38,8 +38,22 @@ pub(super) async fn copy(
     match (meta.is_dir(), recursive) {
         (true, true) => directory(there, Path::new(from), &target, progress).await,
         (true, false) => Err(is_directory(from)),
-        (false, _) => file(there, Path::new(from), &target, progress).await,
+        (false, _) => {
+            check_parent(there, &target).await?;
+            file(there, Path::new(from), &target, progress).await
+        }
     }
+}
+
+/// The error is about the directory, not about the part of the file that would be the first thing in it.
+async fn check_parent(there: &There<'_>, path: &str) -> Result<()> {
+    let Some((dir, _)) = path.rsplit_once('/').filter(|(dir, _)| !dir.is_empty()) else { return Ok(()) };
+    let problem = match there.target(dir).await?.map(|entry| entry.kind) {
+        Some(FileKind::Directory) => return Ok(()),
+        Some(FileKind::File | FileKind::Symlink | FileKind::Other) => "is not a directory",
+        None => "does not exist",
+    };
+    Err(Failure::usage(format!("{dir:?} {problem} in session {}", there.session)).hint("make it first"))
 }
 
 async fn directory(there: &There<'_>, from: &Path, to: &str, progress: &mut Progress) -> Result<()> {
