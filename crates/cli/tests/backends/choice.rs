@@ -99,5 +99,10 @@ fn an_engine_that_does_not_work_is_told() {
         );
         assert!(message.contains(said) && message.contains("TRL_CONTAINER_ENGINE"), "{runtime}: {message}");
     }
-    assert_eq!(daemon.connect().ok(m::SessionList::NAME, json!({}))["sessions"], json!([]));
+    let mut connection = daemon.connect();
+    assert_eq!(connection.ok(m::SessionList::NAME, json!({}))["sessions"], json!([]));
+    // What was tried in vain is not offered to anyone.
+    let found = connection.ok(m::SystemRuntimes::NAME, json!({}))["runtimes"].clone();
+    let names: Vec<_> = found.as_array().unwrap().iter().map(|it| it["name"].clone()).collect();
+    assert_eq!(names, ["local"]);
 }

@@ -7,5 +7,6 @@ mod host_machine;
 mod load;
 mod lost_session;
 mod no_processes;
+mod power;
 mod rough_world;
 mod storms;

@@ -33,7 +33,11 @@ pub(crate) fn perform(runtime: &Inner) -> Runtimes {
     for place in granted.chain(backends).chain(used) {
         if !named.iter().any(|name| name == place.name()) {
             named.push(place.name().to_owned());
-            runtimes.push(elsewhere(runtime, &runtimes[0], &place, None));
+            let found = elsewhere(runtime, &runtimes[0], &place, None);
+            // An address that somebody has tried in vain is no runtime that anyone has.
+            if found.granted_by.is_some() || found.sessions > 0 || found.state != RuntimeState::Unreachable {
+                runtimes.push(found);
+            }
         }
     }
     Runtimes { runtimes }
