@@ -148,6 +148,8 @@ struct Relay<'a> {
     daemon: Option<Daemon>,
     /// To be written to the daemon.
     to_daemon: Vec<u8>,
+    /// What is read goes through here.
+    buffer: Vec<u8>,
     /// The session is removed.
     dismissed: bool,
 }
@@ -164,7 +166,15 @@ struct Ready {
 
 impl<'a> Relay<'a> {
     fn new(place: &'a SessionPaths, listener: UnixListener) -> Relay<'a> {
-        Relay { place, listener, stream: None, daemon: None, to_daemon: Vec::new(), dismissed: false }
+        Relay {
+            place,
+            listener,
+            stream: None,
+            daemon: None,
+            to_daemon: Vec::new(),
+            buffer: vec![0; CHUNK],
+            dismissed: false,
+        }
     }
 
     fn run(mut self) -> io::Result<()> {
@@ -175,6 +185,7 @@ impl<'a> Relay<'a> {
             }
             if !ready.host.is_empty() {
                 self.on_host();
+                self.answer();
             }
             if ready.daemon && (self.on_daemon().is_err() || ready.daemon_gone) {
                 self.daemon = None;
@@ -233,6 +244,16 @@ impl<'a> Relay<'a> {
         let daemon = of_daemon.iter().any(is_ready);
         let host = at.1.map_or(PollFlags::empty(), |at: usize| fds[at].revents());
         Ok(Some(Ready { listener: is_ready(&fds[0]), daemon, daemon_gone, host }))
+    }
+
+    /// What the host has said goes on at once, since it is most likely to be taken at once.
+    fn answer(&mut self) {
+        self.fill();
+        if let Some(daemon) = &self.daemon
+            && write_some(&daemon.to, &mut self.to_daemon).is_err()
+        {
+            self.daemon = None;
+        }
     }
 
     fn fill(&mut self) {
@@ -299,10 +320,10 @@ impl<'a> Relay<'a> {
         let Some(stream) = &mut self.stream else { return };
         let Some(host) = &mut stream.host else { return };
         let wrote = write_some(host, &mut stream.to_host);
-        let mut buffer = vec![0; CHUNK.min(stream.end.room())];
+        let buffer = &mut self.buffer[..CHUNK.min(stream.end.room())];
         let over = match (wrote, buffer.is_empty()) {
             // A host that ends may have said why: that is still to be read.
-            (_, false) => match rustix::io::read(&*host, &mut buffer) {
+            (_, false) => match rustix::io::read(&*host, &mut *buffer) {
                 Ok(0) => true,
                 Ok(read) => {
                     stream.end.push(&buffer[..read]);
@@ -322,15 +343,14 @@ impl<'a> Relay<'a> {
     fn on_daemon(&mut self) -> io::Result<()> {
         let Some(daemon) = &mut self.daemon else { return Ok(()) };
         write_some(&daemon.to, &mut self.to_daemon)?;
-        let mut buffer = vec![0; CHUNK];
-        let read = match rustix::io::read(&daemon.from, &mut buffer) {
+        let read = match rustix::io::read(&daemon.from, &mut self.buffer) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(read) => read,
             Err(error) if is_for_later(error) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
         let Some(stream) = &mut self.stream else { return Ok(()) };
-        let taken = stream.end.take_input(&buffer[..read], &mut stream.to_host);
+        let taken = stream.end.take_input(&self.buffer[..read], &mut stream.to_host);
         taken.map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
         if let Some(host) = &mut stream.host {
             // At once, since it is most likely to be taken at once.
