@@ -103,14 +103,14 @@ fn latencies(options: Options, daemon: &Daemon, table: &mut Table) {
         spawn_and_wait(&["-c", ":"]);
         start.elapsed()
     });
-    table.push(Row::latency("no-op `:`", &ours).beside("`bash -c :`", &floor).within(Bound::AtMost(0.25)));
+    table.push(Row::latency("no-op `:`", &ours).beside("`bash -c :`", &floor).within(Bound::AtMost(0.15)));
 
     let mut bare = BareBash::start();
     let (ours, floor) = in_turns(rounds, 20, Session::create(wire()).timed_run("/bin/true"), || {
         bare.timed("/bin/true; echo x")
     });
     table.push(
-        Row::latency("`/bin/true`", &ours).beside("living bare bash", &floor).within(Bound::AtMost(1.5)),
+        Row::latency("`/bin/true`", &ours).beside("living bare bash", &floor).within(Bound::AtMost(1.35)),
     );
 
     let (ours, floor) = in_turns(rounds, 5, new_session(wire(), "none"), || {
@@ -204,6 +204,12 @@ fn new_session(wire: Wire, isolation: &str) -> impl FnMut() -> Duration + use<> 
     }
 }
 
+/// After two seconds without a command a session is idle, and needs less memory.
+#[expect(clippy::disallowed_methods, reason = "what is measured is that time passes and nothing happens")]
+fn become_idle() {
+    std::thread::sleep(Duration::from_secs(4));
+}
+
 /// A gigabyte through the session's pipes, the journal and the socket; and what memory that takes.
 fn bulk(options: Options, table: &mut Table) {
     let bytes: u64 = options.choose(128, 1024) << 20;
@@ -212,7 +218,12 @@ fn bulk(options: Options, table: &mut Table) {
         let mut session = Session::create(Wire::open(&daemon.socket()));
         session.run(":");
         let (host, shell) = session.pids();
-        table.push(Row::memory("idle session, PSS of keeper, host and shell", session_pss((host, shell))));
+        become_idle();
+        table.push(
+            Row::memory("idle session, PSS of keeper, host and shell", session_pss((host, shell)))
+                .beside_value("what it may have", 3e6)
+                .within(Bound::AtMost(1.0)),
+        );
         table.push(Row::memory("idle daemon, PSS", pss(daemon.pid())));
 
         let (ours, floor) = in_turns(
@@ -223,9 +234,7 @@ fn bulk(options: Options, table: &mut Table) {
         );
         let speed = |samples: &Samples| bytes as f64 / 1e6 / samples.median();
         let row = Row::new("streamed output", Unit::MegabytesPerSecond, speed(&ours));
-        table.push(
-            row.beside_value("same pipe, plainly read", speed(&floor)).within(Bound::AtLeast(1.0 / 3.0)),
-        );
+        table.push(row.beside_value("same pipe, plainly read", speed(&floor)).within(Bound::AtLeast(0.6)));
         table.push(Row::memory("host at most, while streaming", process::memory(host).peak));
         table.push(Row::memory("daemon at most, while streaming", process::memory(daemon.pid()).peak));
     });
@@ -251,10 +260,9 @@ fn throughput(options: Options, daemon: &Daemon, table: &mut Table) {
             _ => format!("{what}, {count} sessions"),
         };
         let beside = "as many bare bashes";
-        table.push(
-            Row::new(&named("no-ops"), Unit::PerSecond, ours.per_second())
-                .beside_value(beside, floor.per_second()),
-        );
+        let row = Row::new(&named("no-ops"), Unit::PerSecond, ours.per_second())
+            .beside_value(beside, floor.per_second());
+        table.push(if count == 64 { row.within(Bound::AtLeast(0.12)) } else { row });
         let (ours, floor) = (ours.samples(), floor.samples());
         for (name, percent) in [("p50", 50), ("p99", 99)] {
             table.push(

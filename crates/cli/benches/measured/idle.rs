@@ -8,7 +8,7 @@ use crate::measured::bare::BareBash;
 use crate::measured::crowd::Crowd;
 use crate::measured::table::{Bound, Row, Table, Unit};
 use crate::measured::wire::{Session, Wire};
-use crate::{Options, pss, session_pss};
+use crate::{Options, become_idle, pss, session_pss};
 
 #[expect(clippy::disallowed_methods, reason = "what is measured is that time passes and nothing happens")]
 pub fn idle(options: Options, daemon: &Daemon, table: &mut Table) {
@@ -21,12 +21,16 @@ pub fn idle(options: Options, daemon: &Daemon, table: &mut Table) {
             session
         })
         .collect();
-    let used: u64 = sessions.iter_mut().map(|session| session_pss(session.pids())).sum();
-    table.push(Row::memory(&format!("each of {count} idle sessions, PSS"), used / count));
+    let pids: Vec<(i32, i32)> = sessions.iter_mut().map(Session::pids).collect();
+    become_idle();
+    let used: u64 = pids.into_iter().map(session_pss).sum();
+    table.push(
+        Row::memory(&format!("each of {count} idle sessions, PSS"), used / count)
+            .beside_value("what it may have", 1e6)
+            .within(Bound::AtMost(1.0)),
+    );
     table.push(Row::memory(&format!("daemon with {count} idle sessions, PSS"), pss(daemon.pid())));
     let time = Duration::from_secs(options.choose(2, 10));
-    // What was asked last has settled.
-    std::thread::sleep(Duration::from_secs(1));
     let before = wake_ups(daemon.pid());
     std::thread::sleep(time);
     let woken = (wake_ups(daemon.pid()) - before) as f64 / time.as_secs_f64();
