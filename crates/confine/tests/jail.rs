@@ -24,11 +24,16 @@ struct Cage {
 }
 
 fn cage(strength: Strength, isolation: &Isolation) -> Cage {
+    cage_with(strength, isolation, None)
+}
+
+fn cage_with(strength: Strength, isolation: &Isolation, io_dir: Option<PathBuf>) -> Cage {
     let workspace = tempfile::tempdir().unwrap();
     let setting = Setting {
         workspace: workspace.path().canonicalize().unwrap(),
         working_dir: workspace.path().to_owned(),
         home: Some(PathBuf::from("/root")),
+        io_dir,
         ..Setting::default()
     };
     let plan = plan::session(isolation, &setting, &look).unwrap();
@@ -277,6 +282,70 @@ fn descriptors_can_be_offered_before_they_are_needed() {
         cage.run(&format!("echo again > {}", shown[0].path));
         hears(&mut read, "again\n");
     }
+}
+
+/// The holder can be looked into by whoever runs inside: it has nothing that is not theirs to see.
+#[test]
+fn what_holds_descriptors_has_neither_the_hosts_environment_nor_its_files() {
+    for strength in strengths() {
+        let mut cage = cage(strength, &Isolation::of(Profile::Workspace));
+        let (_read, write) = std::io::pipe().unwrap();
+        let shown = cage.jail.show(&[write.as_fd()]).unwrap();
+        let holder = shown[0].path.split('/').nth(2).unwrap();
+        let variables = format!("tr '\\0' '\\n' < /proc/{holder}/environ | grep -c =");
+        assert_eq!(cage.prints(&variables), "0", "{strength:?}");
+        // Three that every process has, the socket to the host, and what it holds.
+        assert_eq!(cage.prints(&format!("set -- /proc/{holder}/fd/*; echo $#")), "5", "{strength:?}");
+        // Nor does what is started get more than it is given.
+        let given =
+            cage.prints("env | grep -v '^_=\\|^SHLVL=\\|^OLDPWD=' | cut -d= -f1 | sort | tr '\\n' ' '");
+        assert_eq!(given, "PATH PWD", "{strength:?}");
+    }
+}
+
+/// Landlock alone: what a mount would hide or make read-only.
+#[test]
+fn without_namespaces_what_is_hidden_stays_so_and_nothing_is_made_beside_the_channels() {
+    let io_dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    let io = io_dir.path().canonicalize().unwrap();
+    std::fs::write(io.join("channel"), "").unwrap();
+    let isolation = Isolation { hide: vec!["/usr/share".to_owned()], ..Isolation::of(Profile::Workspace) };
+    let mut cage = cage_with(Strength::InPlace, &isolation, Some(io.clone()));
+    assert_eq!(cage.prints("ls /usr/share >/dev/null 2>&1 || echo refused"), "refused");
+    assert_eq!(cage.prints("ls /usr/bin >/dev/null && echo shown"), "shown");
+    let io = io.display();
+    assert_eq!(cage.prints(&format!("echo x >> {io}/channel && echo told")), "told");
+    assert_eq!(cage.prints(&format!("(echo x >> {io}/other) 2>/dev/null || echo refused")), "refused");
+}
+
+/// Seccomp refuses to open sockets; Landlock holds those that are open already.
+#[test]
+fn without_namespaces_a_socket_that_is_given_connects_nowhere() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut cage = cage(Strength::InPlace, &Isolation::of(Profile::Workspace));
+    if cage.run("/usr/bin/python3 -c 0").1 != Ending::Status(0) {
+        println!("skipped: there is no python3");
+        return;
+    }
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None);
+    let (socket, (mut read, write)) = (socket.unwrap(), std::io::pipe().unwrap());
+    let connect = format!(
+        "exec /usr/bin/python3 -c 'import socket; print(socket.socket(fileno=0).connect_ex((\"127.0.0.1\", {port})))'"
+    );
+    let streams = [StreamFrom::Given, StreamFrom::Given, StreamFrom::Given];
+    let given = [socket.as_fd(), write.as_fd(), write.as_fd()];
+    let program = sh(&connect, cage.workspace.path());
+    let spawned = cage.jail.spawn(&program, streams, (24, 80), &given).unwrap();
+    drop(write);
+    let mut text = String::new();
+    read.read_to_string(&mut text).unwrap();
+    cage.end_of(spawned.pid);
+    if trl_confine::linux::files::abi() < 4 {
+        println!("skipped: this kernel's Landlock knows of no network");
+        return;
+    }
+    assert_eq!(text.trim(), libc::EACCES.to_string());
 }
 
 #[test]

@@ -19,14 +19,19 @@ pub fn inline(text: &str) -> String {
         let is_safe = match class(c) {
             Class::Visible => true,
             Class::Unsafe => false,
-            // One joiner or selector after a visible character belongs to a script or an emoji; several in a row
-            // can carry hidden text.
-            Class::Joiner => before.is_some_and(|before| class(before) == Class::Visible),
+            Class::Joiner => before.is_some_and(|before| may_join(before, c)),
         };
         shown.push(if is_safe { c } else { REPLACEMENT });
         before = Some(c);
     }
     shown
+}
+
+/// One joiner or selector after a letter of another script or an emoji belongs to it. Several in a row can carry hidden
+/// text, and so can those between letters of plain ASCII, where only the keys of a telephone have one (`1\u{fe0f}\u{20e3}`).
+fn may_join(before: char, joiner: char) -> bool {
+    let is_key = before.is_ascii_digit() || "#*".contains(before);
+    class(before) == Class::Visible && (!before.is_ascii() || is_key && joiner == '\u{fe0f}')
 }
 
 /// The lines of a longer text, each quoted. Whatever any reader takes for the end of a line ends one here.
@@ -96,6 +101,8 @@ fn is_invisible(c: char) -> bool {
         | '\u{200b}' | '\u{2060}'..='\u{2065}' | '\u{3164}' | '\u{fe00}'..='\u{fe0d}' | '\u{feff}' | '\u{ffa0}'
         | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
         | '\u{e0000}'..='\u{e0fff}' | '\u{fdd0}'..='\u{fdef}')
+        // Never characters: the last two of each plane.
+        || u32::from(c) & 0xfffe == 0xfffe
 }
 
 /// Without the characters between lines; `\r\n` is one line break.
@@ -134,11 +141,22 @@ mod tests {
             "עברית וערבית العربية",
             "می‌خواهم",
             "👩‍👩‍👧 ❤️ 🏴",
+            "1\u{fe0f}\u{20e3} #\u{fe0f}\u{20e3}",
             "tab\tstays",
             "",
         ] {
             assert_eq!(inline(text), text);
         }
+    }
+
+    #[test]
+    fn no_hidden_text_is_carried_between_plain_letters() {
+        for joiner in ['\u{200c}', '\u{200d}', '\u{fe0e}', '\u{fe0f}'] {
+            let text: String = "plain text".chars().flat_map(|c| [c, joiner]).collect();
+            let shown: String = "plain text".chars().flat_map(|c| [c, REPLACEMENT]).collect();
+            assert_eq!(inline(&text), shown);
+        }
+        assert_eq!(inline("1\u{200d}2\u{fe0f}\u{fe0f}\u{ffff}\u{10fffe}"), "1·2\u{fe0f}···");
     }
 
     #[test]
@@ -160,7 +178,7 @@ mod tests {
 
     #[test]
     fn joiners_stay_only_where_they_join() {
-        assert_eq!(inline("\u{200d}a\u{200d}\u{200d}\u{fe0f}b\u{200c}"), "·a\u{200d}··b\u{200c}");
+        assert_eq!(inline("\u{200d}é\u{200d}\u{200d}\u{fe0f}b\u{200c}"), "·é\u{200d}··b·");
         assert_eq!(inline("\u{202e}\u{fe0f}"), "··");
     }
 

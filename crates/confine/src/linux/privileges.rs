@@ -23,7 +23,7 @@ pub(super) fn drop_all() -> Result<(), Step> {
             Err(error) => return Err(step("empty the bounding set")(error)),
         }
     }
-    rustix::thread::clear_ambient_capability_set().map_err(step("clear ambient capabilities"))?;
+    // The kernel takes from the ambient ones what is not in these.
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     rustix::thread::set_capabilities(None, sets).map_err(step("drop capabilities"))
