@@ -91,6 +91,102 @@ fn profiles_show_what_they_say() {
     assert_eq!(at(&strict, "/var/lib/trl"), None, "not visible anyway");
 }
 
+/// Of a machine that has all of them, none is readable; a path that leaves this list or that of the plan fails here.
+const SECRET: &[&str] = &[
+    "/etc/NetworkManager/system-connections",
+    "/etc/cloud",
+    "/etc/docker/key.json",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/ipsec.secrets",
+    "/etc/krb5.keytab",
+    "/etc/kubernetes",
+    "/etc/letsencrypt",
+    "/etc/pki/tls/private",
+    "/etc/ppp",
+    "/etc/rancher",
+    "/etc/security/opasswd",
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/ssh",
+    "/etc/ssl/private",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/wireguard",
+    "/etc/wpa_supplicant",
+    "/var/backups",
+    "/var/cache/debconf",
+    "/var/crash",
+    "/var/lib/cloud",
+    "/var/lib/containerd",
+    "/var/lib/containers",
+    "/var/lib/docker",
+    "/var/lib/etcd",
+    "/var/lib/incus",
+    "/var/lib/kubelet",
+    "/var/lib/libvirt",
+    "/var/lib/lxd",
+    "/var/lib/mysql",
+    "/var/lib/postgresql",
+    "/var/lib/private",
+    "/var/lib/rabbitmq",
+    "/var/lib/rancher",
+    "/var/lib/redis",
+    "/var/lib/samba",
+    "/var/lib/sss",
+    "/var/lib/sudo",
+    "/var/log",
+    "/var/mail",
+    "/var/run",
+    "/var/spool",
+    "/var/snap",
+];
+
+const OF_THE_KERNEL: &[&str] = &[
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/kallsyms",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/key-users",
+    "/proc/kmsg",
+    "/proc/latency_stats",
+    "/proc/scsi",
+    "/proc/sched_debug",
+    "/proc/sysrq-trigger",
+    "/proc/timer_list",
+];
+
+#[test]
+fn no_secret_of_the_machine_is_shown() {
+    let everything = |_: &Path| Some(Kind::Dir);
+    let of = |profile| session(&Isolation::of(profile), &setting("/home/me/project"), &everything).unwrap();
+    let (workspace, strict) = (of(Profile::Workspace), of(Profile::Strict));
+    for path in SECRET {
+        assert_eq!(at(&workspace, path), Some(&What::Hidden), "{path}");
+        let shown = strict.mounts.iter().find(|mount| Path::new(path).starts_with(&mount.at));
+        assert_eq!(shown, None, "{path}");
+    }
+    for plan in [&workspace, &strict] {
+        for path in OF_THE_KERNEL {
+            assert_eq!(at(plan, path), Some(&What::Hidden), "{path}");
+        }
+        for path in ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys"] {
+            assert_eq!(at(plan, path), Some(&bind(path, false, false)), "{path}");
+        }
+        let is_device = |mount: &&Mount| mount.what == What::Device;
+        let mut devices: Vec<_> =
+            plan.mounts.iter().filter(is_device).map(|mount| mount.at.as_path()).collect();
+        devices.sort();
+        let few =
+            ["full", "null", "random", "tty", "urandom", "zero"].map(|name| Path::new("/dev").join(name));
+        assert_eq!(devices, few);
+    }
+    // Of the rest, the strict profile shows no directory of /etc, /var or /run that is not a part of a program's needs.
+    let beyond = ["/etc", "/opt", "/var", "/srv", "/snap", "/run", "/root", "/home", "/boot", "/sys"];
+    assert!(strict.mounts.iter().all(|mount| !beyond.iter().any(|path| Path::new(path) == mount.at)));
+}
+
 #[test]
 fn parents_come_before_what_is_below_them() {
     let plan = plan(&Isolation::of(Profile::Workspace), "/home/me/project").unwrap();

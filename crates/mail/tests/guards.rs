@@ -21,7 +21,7 @@ fn store(office: &Office) -> Connection {
 }
 
 /// A message whose sender says what it likes about how it came to be.
-fn letter(text: &str, hops: u32, chain: &[&str]) -> Vec<u8> {
+pub fn letter(text: &str, hops: u32, chain: &[&str]) -> Vec<u8> {
     let body = json!({
         "envelope_version": trl_mail::envelope::ENVELOPE_VERSION, "version": 1,
         "message": { "id": format!("msg-{text}"), "line": 0, "role": "agent", "text": text, "timestamp": "2026-01-02T03:04:05.678Z" },
@@ -76,6 +76,46 @@ async fn an_agent_answers_neither_itself_nor_what_it_asked_for() {
     assert_eq!(answered(&office, "bot", 10).await, json!(0));
     let status = office.get(10, m::MailStatus::NAME, json!({"message_id": asked})).await;
     assert_eq!(status["state"], "replied", "{status}");
+}
+
+/// Whoever answers a machine means its agent: no session of that name will ever read it.
+#[tokio::test]
+async fn a_reply_to_an_automatic_answer_waits_for_the_agents_next_session_and_is_not_answered() {
+    let office = office_with(&["bot"], &["echo", "ok"], |_| {}).await;
+    let ask = json!({"to": "bot", "text": "hello", "timeout_s": 20.0});
+    let answer = office.get(1, m::MailSendAndWait::NAME, ask).await["reply"]["message_id"].clone();
+    let reply = json!({"message_id": answer, "text": "thanks"});
+    let first = office.get(1, m::MailReply::NAME, reply).await["message_id"].as_str().unwrap().to_owned();
+    let second = office.send(1, json!({"to": "bot", "text": "once more", "in_reply_to": answer})).await;
+    for id in [&first, &second] {
+        office.reaches(1, id, "held").await;
+    }
+    all_judged(&office, 1).await;
+    office.get(10, m::AgentUse::NAME, json!({"agent": "bot"})).await;
+    assert_eq!(office.take_texts(10, 3).await, ["hello", "thanks", "once more"]);
+    assert_eq!(answered(&office, "bot", 11).await, json!(1));
+}
+
+/// What the machine wrote meanwhile takes no conversation away from the session that has it.
+#[tokio::test]
+async fn an_automatic_answer_leaves_a_conversation_with_its_session() {
+    let office = office_with(&["bot"], &["echo", "ok"], |_| {}).await;
+    let claim = |id: &str| json!({"agent": "bot", "harness_session_id": id});
+    for (connection, id) in [(10, "h1"), (11, "h2")] {
+        office.get(connection, m::AgentUse::NAME, claim(id)).await;
+    }
+    office.send(11, json!({"to": "alice", "text": "hi"})).await;
+    assert_eq!(office.take_texts(1, 1).await, ["hi"]);
+    for connection in [10, 11] {
+        office.get(connection, m::AgentRelease::NAME, json!({})).await;
+    }
+    let ask = json!({"to": "bot", "text": "are you there?", "timeout_s": 20.0});
+    assert_eq!(office.get(1, m::MailSendAndWait::NAME, ask).await["reply"]["text"], "ok");
+    for (connection, id) in [(10, "h1"), (11, "h2")] {
+        office.get(connection, m::AgentUse::NAME, claim(id)).await;
+    }
+    office.send(1, json!({"to": "bot", "text": "you again"})).await;
+    assert_eq!(office.take_texts(11, 1).await, ["you again"]);
 }
 
 #[tokio::test]

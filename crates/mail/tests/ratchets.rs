@@ -182,3 +182,15 @@ async fn new_keys_are_asked_for_under_new_keys() {
         }
     }
 }
+
+/// It would not be shown either way; its sender is told at once.
+#[tokio::test]
+async fn mail_that_is_late_is_told_as_failed_and_never_as_delivered() {
+    let office = Office::open();
+    let to = alice(&office).await;
+    let mut eve = Listener::introduced(&office, &to, "eve").await;
+    let late = crate::guards::letter("late", 0, &[]);
+    office.clock.advance(60_000);
+    eve.peer.mail(&office, &to, &mut eve.ratchet, &late).await;
+    assert_eq!(eve.states().await, ["failed"]);
+}

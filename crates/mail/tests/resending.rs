@@ -181,6 +181,18 @@ async fn after_the_relay_was_replaced_everything_that_it_may_have_lost_goes_out_
 }
 
 /// A peer says that it could not open a message: it is sealed again, three times at most. Nobody else can ask for it.
+/// The broker may have lost our newest words about mail that it no longer has.
+#[tokio::test]
+async fn after_the_relay_was_replaced_the_newest_receipts_are_given_again() {
+    let mut scene = Scene::new().await;
+    let to = scene.alice.clone();
+    scene.peer.mail(&scene.office, &to, &mut scene.ratchet, b"hello").await;
+    assert_eq!(scene.office.take_texts(1, 1).await, ["hello"]);
+    scene.until(|word| word.starts_with('R') && word.contains("offered")).await;
+    scene.replaced.notify_one();
+    scene.until(|word| word.starts_with('R') && word.contains("routed")).await;
+}
+
 #[tokio::test]
 async fn a_message_that_cannot_be_opened_is_sealed_again_three_times() {
     let mut scene = Scene::new().await;

@@ -18,6 +18,8 @@ struct MessageToRoute {
     to_session: Option<String>,
     in_reply_to: Option<String>,
     bounce_at: Option<i64>,
+    /// It answers what the auto-responder wrote, which is no session: it is for whoever comes.
+    answers_machine: bool,
 }
 
 impl Tx<'_> {
@@ -43,7 +45,7 @@ impl Tx<'_> {
         let asker = self.asker(&mail)?;
         let conversation = self.conversation(&mail)?;
         let wanted = Destination {
-            to_session: mail.to_session.as_deref(),
+            to_session: mail.to_session.as_deref().filter(|_| !mail.answers_machine),
             asker: asker.as_ref().map(|(uuid, label)| Asker { uuid, label }),
             conversation: conversation.as_deref(),
         };
@@ -116,7 +118,9 @@ impl Tx<'_> {
         Ok(self
             .db
             .prepare_cached(
-                "SELECT agent_id, sender, from_session, to_session, in_reply_to, bounce_at
+                "SELECT agent_id, sender, from_session, to_session, in_reply_to, bounce_at,
+                   EXISTS (SELECT 1 FROM outbox o WHERE o.agent_id = mail.agent_id
+                     AND o.message_id = mail.in_reply_to AND o.peer = mail.sender AND o.from_uuid LIKE 'auto-%')
                  FROM mail WHERE id = ?1",
             )?
             .query_row([mail_id], |row| {
@@ -127,13 +131,16 @@ impl Tx<'_> {
                     to_session: row.get(3)?,
                     in_reply_to: row.get(4)?,
                     bounce_at: row.get(5)?,
+                    answers_machine: row.get(6)?,
                 })
             })?)
     }
 
     /// The session that sent what this answers, with the label it had then.
     fn asker(&self, mail: &MessageToRoute) -> Result<Option<(String, String)>, MailError> {
-        let Some(in_reply_to) = &mail.in_reply_to else { return Ok(None) };
+        let Some(in_reply_to) = mail.in_reply_to.as_ref().filter(|_| !mail.answers_machine) else {
+            return Ok(None);
+        };
         let row: Option<(String, Vec<u8>)> = self
             .db
             .prepare_cached(
