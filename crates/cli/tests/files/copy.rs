@@ -42,6 +42,12 @@ fn files_go_both_ways_with_their_permissions() {
     cp(&daemon, &["s:renamed", &text(&back)]);
     assert!(fs::read(&back).unwrap() == content);
     fs::write(session.dir.join("empty"), "").unwrap();
+    // Files of the kernel say that they are empty.
+    let version = fs::read("/proc/version").unwrap();
+    cp(&daemon, &["/proc/version", "s:up"]);
+    cp(&daemon, &["s:/proc/version", &text(&daemon.temporary().join("down"))]);
+    assert!(fs::read(session.dir.join("up")).unwrap() == version);
+    assert!(fs::read(daemon.temporary().join("down")).unwrap() == version);
     cp(&daemon, &["s:empty", &text(&daemon.temporary())]);
     assert_eq!(fs::read(daemon.temporary().join("empty")).unwrap(), b"");
     let names: Vec<_> = fs::read_dir(&session.dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -135,6 +141,8 @@ fn what_cannot_be_copied_is_told() {
         (&[&here, "s:down/"], "is not a directory in session s"),
         (&[&here, "s:none/x"], "\"none\" does not exist in session s"),
         (&[&here, "s:there/x"], "\"there\" is not a directory in session s"),
+        (&["/dev/null", "s:"], "neither a file nor a directory"),
+        (&["s:/dev/null", &here], "neither a file nor a directory"),
         (&["a", "b"], "SESSION:PATH"),
         (&["s:a", "s:b"], "both"),
         (&["s:none", "/tmp"], "does not exist"),

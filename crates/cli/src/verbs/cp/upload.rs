@@ -14,6 +14,7 @@ use trl_protocol::methods;
 use super::progress::Progress;
 use super::{PART, There, base_name, is_directory, part_name};
 use crate::failure::{Failure, Result};
+use crate::output;
 
 /// A file that its owner may not write is not added to either: it becomes one with its last part.
 const OWNER_WRITES: u32 = 0o200;
@@ -26,6 +27,9 @@ pub(super) async fn copy(
     progress: &mut Progress,
 ) -> Result<()> {
     let meta = fs::metadata(from).map_err(|error| Failure::system(from, error))?;
+    if !meta.is_dir() && !meta.is_file() {
+        return Err(Failure::usage(format!("{from:?} is neither a file nor a directory")));
+    }
     let into_dir = there.target(to).await?.is_some_and(|entry| entry.kind == FileKind::Directory);
     if to.ends_with('/') && !into_dir && !meta.is_dir() {
         return Err(Failure::usage(format!("{to:?} is not a directory in session {}", there.session))
@@ -77,6 +81,9 @@ async fn directory(there: &There<'_>, from: &Path, to: &str, progress: &mut Prog
                 left.push((entry.path(), below));
             } else if kind.is_file() {
                 file(there, &entry.path(), &below, progress).await?;
+            } else {
+                let path = entry.path();
+                output::note_to_person(&format!("{} is left out: it is not a file", path.display()));
             }
         }
     }
@@ -107,7 +114,14 @@ async fn file(there: &There<'_>, from: &Path, to: &str, progress: &mut Progress)
         ..WriteParams::default()
     };
     if offset == 0 {
-        there.client.call::<methods::FileWrite>(&write(String::new(), None, whole == 0)).await?;
+        // Files of the kernel say that they are empty.
+        let mut first = Vec::new();
+        if whole == 0 {
+            source.by_ref().take(PART).read_to_end(&mut first).map_err(failed)?;
+        }
+        let request = write(STANDARD.encode(&first), None, whole == 0);
+        there.client.call::<methods::FileWrite>(&request).await?;
+        progress.at(&shown, first.len() as u64, first.len() as u64, whole);
     }
     while offset < whole {
         let mut piece = Vec::new();
