@@ -4,10 +4,10 @@
 //! `/proc/<pid>/fd`, in a cage that of a process inside which holds the descriptor for as long as the
 //! [`Visible`] lives.
 
+mod environment;
 mod limits;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -16,16 +16,15 @@ use std::process::Command;
 use std::rc::Rc;
 
 use rustix::termios::Winsize;
-use trl_confine::hosts::Hosts;
 use trl_confine::linux::cgroups::{Groups, Hits};
 use trl_confine::linux::files::abi as landlock_abi;
 use trl_confine::linux::init::{Ending, Program, StreamFrom};
 use trl_confine::linux::jail::{Jail, Shown, Spawned, Strength};
 use trl_confine::linux::{Extras, Part, ProcessLimits, Step, look};
-use trl_confine::plan::{self, PROXY_PORT, Plan, PlanError, Setting};
+use trl_confine::plan::{self, Plan, PlanError, Setting};
 use trl_confine::report::{self, Layers, WhyNot};
 use trl_protocol::fault::{Code, Fault};
-use trl_protocol::isolation::{Isolation, IsolationReport, Net};
+use trl_protocol::isolation::{Isolation, IsolationReport};
 use trl_protocol::session::{Confinement, SessionLimits, Usage};
 use trl_protocol::wire::SessionSpec;
 
@@ -33,22 +32,6 @@ use crate::driver::Exit;
 use crate::shell::path_of;
 use crate::{usage, workers};
 use limits::HeldBy;
-
-/// Variables that name sockets, displays and directories of the outside.
-const OUTSIDE_ONLY: &[&str] = &[
-    "DISPLAY",
-    "DOCKER_HOST",
-    "GPG_AGENT_INFO",
-    "SSH_AGENT_PID",
-    "SSH_AUTH_SOCK",
-    "TEMP",
-    "TMP",
-    "TMPDIR",
-    "TRL_SOCKET_PATH",
-    "WAYLAND_DISPLAY",
-    "XAUTHORITY",
-    "XDG_RUNTIME_DIR",
-];
 
 #[derive(Debug)]
 pub(crate) struct Cage {
@@ -206,21 +189,6 @@ impl Cage {
     /// How often the session has run into the limits of its groups.
     pub(crate) fn hits(&self) -> Hits {
         if self.groups.is_bounded() { self.groups.hits() } else { Hits::default() }
-    }
-
-    /// The variables of the session's programs. Inside, names of sockets outside mislead, and the
-    /// place for temporary files is another.
-    pub(crate) fn environment(&self, spec: &SessionSpec) -> BTreeMap<String, String> {
-        let mut env = spec.env.clone();
-        if self.is_closed() {
-            env.retain(|name, _| !OUTSIDE_ONLY.contains(&name.as_str()) && !name.starts_with("DBUS_"));
-        }
-        if let (Some(_), Some(Isolation { net: Net::Allow(hosts), .. })) =
-            (&self.listener.socket, &spec.isolation)
-        {
-            env.extend(proxy_variables(hosts));
-        }
-        env
     }
 
     /// Where the daemon's proxy accepts what programs inside connect to.
@@ -402,20 +370,6 @@ impl Cage {
             self.groups.kill();
         }
     }
-}
-
-/// What tells programs of the proxy. Their own loopback is reached without it, unless the list names it.
-fn proxy_variables(hosts: &[String]) -> impl Iterator<Item = (String, String)> {
-    let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
-    let hosts = Hosts::parse(hosts).unwrap_or_default();
-    let own = ["localhost", "127.0.0.1", "::1"].into_iter();
-    let direct: Vec<&str> = own.filter(|own| !hosts.mentions(own)).collect();
-    let direct = direct.join(",");
-    let names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"].map(|name| (name, proxy.clone()));
-    let both = |(name, value): (&str, String)| {
-        [(name.to_owned(), value.clone()), (name.to_ascii_lowercase(), value)]
-    };
-    names.into_iter().chain([("NO_PROXY", direct)]).flat_map(both)
 }
 
 fn program(command: &Command, arg0: &str) -> Program {
