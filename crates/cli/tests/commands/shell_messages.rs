@@ -1,5 +1,6 @@
 //! What the shell itself writes is not taken for a command's output.
 
+use serde_json::json;
 use trl_testkit::{Shell, daemon, in_each_shell};
 
 fn the_end_of_a_job_is_in_nobodys_output(shell: Shell) {
@@ -57,7 +58,12 @@ fn a_complaint_does_not_name_the_engines_file(shell: Shell) {
     for text in ["nosuchcommand", "if true; )", "echo \"open", "f() { nosuchother; }; f", "\n\nnosuchthird"] {
         let ran = session.run(text);
         assert!(!ran.stderr.is_empty() && !ran.stderr.contains("/proc/"), "{text:?}: {ran:?}");
+        let ran = session.run_with(json!({"command": text, "background": true}));
+        let names_engine = ["/proc/", "(eval)"].iter().any(|word| ran.stderr.contains(word));
+        assert!(!ran.stderr.is_empty() && !names_engine, "{text:?}: {ran:?}");
     }
+    let ran = session.run_with(json!({"command": "\n\nnosuchcommand", "background": true}));
+    assert!(ran.stderr.starts_with(shell.name()) && ran.stderr.contains('3'), "{ran:?}");
 }
 
 in_each_shell!(

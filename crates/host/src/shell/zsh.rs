@@ -8,6 +8,9 @@ use super::dialect::{
 use super::quote::{ansi, single};
 use super::snapshot::{BORN_EXPORTED, Entries, Hidden, Snapshot, Traps, split_entries, split_functions};
 
+/// Every zsh has these from the start. A session with no others has no aliases to pass on.
+const BORN_ALIASES: [&str; 2] = ["alias run-help=man", "alias which-command=whence"];
+
 /// Options that would end, blind or disturb the restored shell, or belong to the engine.
 const NEVER_SET: &[&str] = &[
     "exec",
@@ -188,7 +191,7 @@ impl Dialect for Zsh {
         for entry in entries {
             read_variable(&mut snapshot, entry);
         }
-        for entry in split_entries(aliases) {
+        for entry in split_entries(aliases).into_iter().filter(|entry| !BORN_ALIASES.contains(entry)) {
             if let Some(name) =
                 entry.strip_prefix("alias ").and_then(|rest| rest.split_once('=')).map(|(name, _)| name)
             {
