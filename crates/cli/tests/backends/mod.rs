@@ -17,6 +17,7 @@ mod clocks;
 mod conformance;
 mod container;
 mod daemon;
+mod far_relay;
 mod granted;
 mod listed;
 mod local;

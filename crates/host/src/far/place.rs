@@ -17,6 +17,8 @@ pub(super) struct SessionPaths {
     pub(super) first: PathBuf,
     /// Of the process that keeps a daemon's conversation with the host.
     pub(super) relay: PathBuf,
+    /// Of one that an older version has started. It takes bytes, not descriptors.
+    pub(super) old_relay: PathBuf,
     pub(super) state_dir: PathBuf,
 }
 
@@ -35,7 +37,8 @@ pub(super) fn of(base: &Path, id: SessionId) -> SessionPaths {
     SessionPaths {
         socket: hosts.join(format!("{id}.sock")),
         first: hosts.join(format!("{id}.first")),
-        relay: hosts.join(format!("{id}.relay")),
+        relay: hosts.join(format!("{id}.descriptors.relay")),
+        old_relay: hosts.join(format!("{id}.relay")),
         state_dir: base.join("sessions").join(id.to_string()),
     }
 }

@@ -10,6 +10,7 @@ use std::io::{self, IoSlice, IoSliceMut, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,6 +23,9 @@ use trl_protocol::resume::{Greeting, Reception, ResumableEnd, Token};
 use super::listen::bind;
 use super::place::SessionPaths;
 
+#[cfg(test)]
+mod tests;
+
 /// How long a daemon that has not received everything may stay away.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 /// How long one that connects may take to say who it is.
@@ -33,11 +37,17 @@ const DAEMON: u8 = b'D';
 /// The session is removed, so nobody will ask for what is kept.
 const DISMISSAL: u8 = b'Q';
 
-/// Ends the session's relay, if there is one.
+/// Ends the session's relays, if there are any.
 pub(super) fn dismiss(place: &SessionPaths) {
-    if let Ok(mut stream) = UnixStream::connect(&place.relay) {
-        // One that is about to end by itself hears it no more.
-        stream.write_all(&[DISMISSAL]).ok();
+    for relay in [&place.relay, &place.old_relay] {
+        dismiss_at(relay);
+    }
+}
+
+fn dismiss_at(relay: &Path) {
+    if let Ok(mut stream) = UnixStream::connect(relay) {
+        // Older versions read as much as a greeting has. One that is about to end by itself hears it no more.
+        stream.write_all(&[DISMISSAL; Greeting::BYTES]).ok();
     }
 }
 
@@ -46,6 +56,8 @@ pub(super) fn attach(place: &SessionPaths) -> io::Result<UnixStream> {
     if let Ok(stream) = UnixStream::connect(&place.relay) {
         return Ok(stream);
     }
+    // A daemon of an older version is gone, or this one would not connect; what was kept for it is in nobody's way then.
+    dismiss_at(&place.old_relay);
     let listener = bind(&place.relay)?;
     // SAFETY: there is only this thread, so the child may do whatever the parent may.
     match unsafe { libc::fork() } {
@@ -180,19 +192,25 @@ impl<'a> Relay<'a> {
     fn run(mut self) -> io::Result<()> {
         self.listener.set_nonblocking(true)?;
         while let Some(ready) = self.wait()? {
-            if ready.listener {
-                self.accept()?;
-            }
-            if !ready.host.is_empty() {
-                self.on_host();
-                self.answer();
-            }
-            if ready.daemon && (self.on_daemon().is_err() || ready.daemon_gone) {
-                self.daemon = None;
-            }
+            self.handle(&ready)?;
             if self.dismissed || self.is_over() {
                 break;
             }
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, ready: &Ready) -> io::Result<()> {
+        if !ready.host.is_empty() {
+            self.on_host();
+            self.answer();
+        }
+        if ready.daemon && (self.on_daemon().is_err() || ready.daemon_gone) {
+            self.daemon = None;
+        }
+        // Last, since what is ready concerns the daemon and the host from before.
+        if ready.listener {
+            self.accept()?;
         }
         Ok(())
     }
@@ -222,8 +240,11 @@ impl<'a> Relay<'a> {
             let mut wanted = PollFlags::empty();
             wanted.set(PollFlags::IN, stream.end.room() > 0);
             wanted.set(PollFlags::OUT, !stream.to_host.is_empty());
-            at.1 = Some(fds.len());
-            fds.push(PollFd::new(host, wanted));
+            // Its end would be reported even if nothing is wanted, over and over while there is no room for it.
+            if !wanted.is_empty() {
+                at.1 = Some(fds.len());
+                fds.push(PollFd::new(host, wanted));
+            }
         }
         let patience = Timespec::try_from(PATIENCE).map_err(io::Error::other)?;
         let limit = self.daemon.is_none().then_some(&patience);
@@ -286,11 +307,14 @@ impl<'a> Relay<'a> {
             return Ok(());
         }
         let reception = Greeting::parse(&greeting).map_or(Reception::Gone, |greeting| self.receive(greeting));
-        if daemon.write_all(&reception.to_bytes(), until).is_err() || reception == Reception::Gone {
-            return Ok(());
+        if reception != Reception::Gone {
+            // The stream goes on with the new one, even if that leaves before it hears so.
+            self.daemon = None;
+            self.to_daemon.clear();
         }
-        self.to_daemon.clear();
-        self.daemon = Some(daemon);
+        if daemon.write_all(&reception.to_bytes(), until).is_ok() && reception != Reception::Gone {
+            self.daemon = Some(daemon);
+        }
         Ok(())
     }
 
@@ -319,19 +343,21 @@ impl<'a> Relay<'a> {
     fn on_host(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         let Some(host) = &mut stream.host else { return };
-        let wrote = write_some(host, &mut stream.to_host);
+        if write_some(host, &mut stream.to_host).is_err() {
+            // A host that ends takes no more, but may have said why: that is still to be read.
+            stream.to_host.clear();
+        }
         let buffer = &mut self.buffer[..CHUNK.min(stream.end.room())];
-        let over = match (wrote, buffer.is_empty()) {
-            // A host that ends may have said why: that is still to be read.
-            (_, false) => match rustix::io::read(&*host, &mut *buffer) {
-                Ok(0) => true,
-                Ok(read) => {
-                    stream.end.push(&buffer[..read]);
-                    false
-                }
-                Err(error) => !is_for_later(error),
-            },
-            (_, true) => false,
+        if buffer.is_empty() {
+            return;
+        }
+        let over = match rustix::io::read(&*host, &mut *buffer) {
+            Ok(0) => true,
+            Ok(read) => {
+                stream.end.push(&buffer[..read]);
+                false
+            }
+            Err(error) => !is_for_later(error),
         };
         if over {
             stream.end.finish();
