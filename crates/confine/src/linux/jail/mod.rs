@@ -5,6 +5,8 @@
 //! open are handed to a process inside that does nothing but hold them.
 
 pub(in crate::linux) mod channel;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -62,8 +64,8 @@ struct Holder {
 enum Offer {
     #[default]
     None,
-    /// The holder has not been heard yet.
-    Sent,
+    /// So many. The holder has not been heard yet.
+    Sent(usize),
     Held(Vec<Shown>),
 }
 
@@ -72,11 +74,15 @@ impl Holder {
         channel::send(&self.socket, &std::mem::take(&mut self.closed), fds)
     }
 
-    /// Its answer to descriptors that were sent to it.
-    fn held(&self) -> io::Result<Vec<Shown>> {
+    /// Its answer to so many descriptors that were sent to it.
+    fn held(&self, count: usize) -> io::Result<Vec<Shown>> {
         wait_for(&self.socket)?;
         let Received { message: numbers, .. }: Received<Vec<i32>> =
             channel::receive(&self.socket)?.ok_or_else(broken)?;
+        if numbers.len() != count {
+            // It may not have more open files, so the kernel has dropped some.
+            return Err(rustix::io::Errno::MFILE.into());
+        }
         let holder = self.pid_inside;
         let path = |number: i32| format!("/proc/{holder}/fd/{number}");
         Ok(numbers.into_iter().map(|number| Shown { path: path(number), number, holder }).collect())
@@ -84,8 +90,8 @@ impl Holder {
 
     /// Answers come in turn: one to an offer is taken before the next descriptors are sent.
     fn hear_offer(&mut self) -> io::Result<()> {
-        if matches!(self.offer, Offer::Sent) {
-            self.offer = Offer::Held(self.held()?);
+        if let Offer::Sent(count) = self.offer {
+            self.offer = Offer::Held(self.held(count)?);
         }
         Ok(())
     }
@@ -220,7 +226,7 @@ impl Jail {
         };
         holder.hear_offer()?;
         holder.send(fds)?;
-        let shown = holder.held()?;
+        let shown = holder.held(fds.len())?;
         self.holder = Some(holder);
         Ok(shown)
     }
@@ -237,7 +243,7 @@ impl Jail {
             holder.closed.extend(unused.iter().map(|shown| shown.number));
         }
         holder.send(fds)?;
-        holder.offer = Offer::Sent;
+        holder.offer = Offer::Sent(fds.len());
         self.holder = Some(holder);
         Ok(())
     }
@@ -245,13 +251,14 @@ impl Jail {
     /// What was offered last. None if nothing was, or if the holder is gone.
     pub fn take_offer(&mut self) -> Option<Vec<Shown>> {
         let holder = self.holder.as_mut()?;
-        let heard = holder.hear_offer();
+        if holder.hear_offer().is_err() || !holder.lives() {
+            // An answer that comes late would be taken for one to what is sent next.
+            self.holder = None;
+            return None;
+        }
         match std::mem::take(&mut holder.offer) {
-            Offer::Held(shown) if heard.is_ok() && holder.lives() => Some(shown),
-            _ => {
-                self.holder.take_if(|holder| !holder.lives());
-                None
-            }
+            Offer::Held(shown) => Some(shown),
+            Offer::None | Offer::Sent(_) => None,
         }
     }
 
