@@ -28,6 +28,7 @@ fn the_relay_of_an_older_version_gives_way() {
     assert_eq!(Reception::parse(&reception), Ok(Reception::Continue(0)));
 
     // What an older version takes for the end of the session, whose former daemon is gone.
+    old.set_nonblocking(true).unwrap();
     let mut dismissal = Vec::new();
     old.accept().unwrap().0.read_to_end(&mut dismissal).unwrap();
     assert_eq!(dismissal, [b'Q'; Greeting::BYTES]);

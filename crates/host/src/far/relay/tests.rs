@@ -71,6 +71,7 @@ fn a_daemon_whose_stream_goes_on_elsewhere_gets_no_more_of_it() {
     is_received(&mut first);
     drop(come(&place, Some(0)));
     turn(&mut relay);
+    first.set_nonblocking(true).unwrap();
     assert_eq!(first.read(&mut [0; 1]).unwrap(), 0, "its connection is closed");
     let (mut next, _bringer) = come(&place, Some(0));
     turn(&mut relay);
