@@ -174,3 +174,15 @@ async fn the_command_sees_the_message_and_no_environment() {
     let message: Value = serde_json::from_str(&format!("{{{message}")).unwrap();
     assert_eq!((&message["text"], &message["from"]), (&json!("$(id)"), &json!("alice")));
 }
+
+/// Also where nothing confines it: its process group ends with the answer.
+#[tokio::test]
+async fn nothing_of_a_command_stays_behind() {
+    let office = office_with(&["bot"], &["sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!"], |_| {}).await;
+    let ask = json!({"to": "bot", "text": "hello", "timeout_s": 20.0});
+    let asked = office.get(1, m::MailSendAndWait::NAME, ask).await;
+    let stat = format!("/proc/{}/stat", asked["reply"]["text"].as_str().unwrap());
+    // One that is dead may wait to be collected by whoever inherited it.
+    let gone = async || json!(std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z ")));
+    support::until("its process is gone", gone, |gone| *gone == true).await;
+}

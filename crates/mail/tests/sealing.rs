@@ -374,3 +374,14 @@ async fn files_are_private_and_the_relay_sees_no_text() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_store_that_others_could_read_is_narrowed() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut office = Office::open();
+    office.stop().await;
+    let path = office.config.dir.join("mail.db");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    office.start();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+}

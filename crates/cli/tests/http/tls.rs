@@ -69,6 +69,15 @@ fn a_client_that_knows_the_certificate_is_served_and_no_other() {
     let older = curl(&["--cacert", root, "--tls-max", "1.2", &format!("https://localhost:{port}/healthz")]);
     assert!(older.status.success(), "{older:?}");
 
+    // A page of this daemon may use it; what was loaded without TLS is no such page.
+    let list = r#"{"id":3,"method":"session.list"}"#;
+    for (scheme, expected) in [("https", "200"), ("http", "403")] {
+        let origin = format!("Origin: {scheme}://127.0.0.1:{port}");
+        let status = ["--cacert", root, "-o", "/dev/null", "-w", "%{http_code}"];
+        let asked = curl(&[&status[..], &["-H", &token, "-H", &origin, "-d", list, &url]].concat());
+        assert_eq!(String::from_utf8_lossy(&asked.stdout), expected, "{origin}: {asked:?}");
+    }
+
     // One that does not trust it stops by itself; one that speaks plainly gets nowhere.
     assert_eq!(curl(&[&format!("https://localhost:{port}/healthz")]).status.code(), Some(60));
     assert!(!curl(&[&format!("http://localhost:{port}/healthz")]).status.success());

@@ -182,3 +182,23 @@ fn others_are_answered_while_one_runs_wild() {
         session.destroy();
     }
 }
+
+#[test]
+fn limits_that_no_session_can_live_with_are_refused() {
+    let daemon = daemon!();
+    let mut connection = daemon.connect();
+    for (field, value) in [
+        ("memory", json!("1M")),
+        ("pids", json!(3)),
+        ("open_files", json!(31)),
+        ("disk", json!("1K")),
+        ("cpu", json!(0.0)),
+        ("cpu_time_s", json!(-1.0)),
+    ] {
+        let params = json!({"isolation": "workspace", "limits": { field: value }});
+        let fault = connection.call(m::SessionCreate::NAME, params).unwrap_err();
+        assert_eq!(fault["code"], "INVALID_PARAMS", "{field}: {fault}");
+        let named = format!("`limits.{field}`: a session needs at least");
+        assert!(fault["message"].as_str().is_some_and(|text| text.contains(&named)), "{fault}");
+    }
+}

@@ -210,3 +210,23 @@ async fn serve(
         tracing::debug!(%error, "an HTTP connection broke");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The command line refuses it sooner, and says what to do.
+    #[tokio::test]
+    async fn nothing_is_served_without_a_token() {
+        let config = HttpConfig {
+            address: "127.0.0.1:0".to_owned(),
+            tokens: Tokens::default(),
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            tls: None,
+            patience: Patience::default(),
+            unauthenticated: UnauthenticatedLimits::default(),
+        };
+        assert!(matches!(Listener::bind(config, Duration::ZERO).await, Err(HttpError::NoToken)));
+    }
+}
