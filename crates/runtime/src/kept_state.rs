@@ -80,6 +80,7 @@ mod tests {
 
     #[test]
     fn names_stay_in_their_directory() {
+        let dir = tempfile::tempdir().unwrap();
         for (name, fits) in [
             ("claude:0-9", true),
             ("", false),
@@ -88,8 +89,8 @@ mod tests {
             ("a/b", false),
             ("a b", false),
         ] {
-            assert_eq!(check_name("keep_state", name).is_ok(), fits, "{name}");
+            assert_eq!(file(dir.path(), "keep_state", name).is_ok(), fits, "{name}");
         }
-        assert!(check_name("keep_state", &"x".repeat(201)).is_err());
+        assert!(file(dir.path(), "keep_state", &"x".repeat(201)).is_err());
     }
 }
