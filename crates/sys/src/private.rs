@@ -87,7 +87,7 @@ pub fn open_secret(path: &Path, most: u64) -> Result<File, SecretError> {
         return Err(SecretError::Open { mode });
     }
     let me = rustix::process::geteuid().as_raw();
-    if meta.uid() != me && meta.uid() != 0 {
+    if !crate::trust::is_ours(meta.uid(), me) {
         return Err(SecretError::Foreign { owner: meta.uid(), me });
     }
     Ok(file)
@@ -102,6 +102,21 @@ pub fn read_secret(path: &Path, most: u64, text: &mut String) -> Result<(), Secr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missing_directories_are_made_for_us_alone_and_secrets_may_have_their_full_length() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("a/b");
+        create_dir(&inner).unwrap();
+        for made in [&inner, &dir.path().join("a")] {
+            assert_eq!(made.metadata().unwrap().mode() & 0o077, 0, "{}", made.display());
+        }
+        let secret = inner.join("secret");
+        fs::write(&secret, "12345").unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(open_secret(&secret, 5).is_ok());
+        assert!(matches!(open_secret(&secret, 4), Err(SecretError::Shape { most: 4 })));
+    }
 
     #[test]
     fn made_closed_and_closed_again() {

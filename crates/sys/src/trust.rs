@@ -98,7 +98,8 @@ fn push(ahead: &mut Vec<OsString>, path: &Path) {
 
 fn check_entry(path: &Path, meta: &Metadata) -> Result<(), Untrusted> {
     let me = rustix::process::geteuid().as_raw();
-    if meta.uid() != me && meta.uid() != 0 && !(meta.is_dir() && is_unmapped(meta.uid())) {
+    let is_trusted = is_ours(meta.uid(), me) || meta.is_dir() && stands_for_all(meta.uid());
+    if !is_trusted {
         return Err(Untrusted::Owner { path: path.to_owned(), owner: meta.uid(), me });
     }
     let (mode, is_sticky) = (meta.mode() & 0o7777, meta.mode() & 0o1000 != 0);
@@ -108,12 +109,20 @@ fn check_entry(path: &Path, meta: &Metadata) -> Result<(), Untrusted> {
     Ok(())
 }
 
+/// Root could do everything that we can.
+pub(crate) fn is_ours(owner: u32, me: u32) -> bool {
+    owner == me || owner == 0
+}
+
 /// In a user namespace that does not map root, the system's directories appear to belong to this user,
 /// who stands for everybody that is not mapped. There the check of the peer must do.
-fn is_unmapped(uid: u32) -> bool {
-    let number = |text: &str| text.parse::<u64>().ok();
+fn stands_for_all(uid: u32) -> bool {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let is_overflow = number(read("/proc/sys/kernel/overflowuid").trim()) == Some(u64::from(uid));
+    is_unmapped(uid, &read("/proc/sys/kernel/overflowuid"), &read("/proc/self/uid_map"))
+}
+
+fn is_unmapped(uid: u32, overflow: &str, map: &str) -> bool {
+    let number = |text: &str| text.parse::<u64>().ok();
     let is_mapped = |line: &str| {
         let mut words = line.split_whitespace();
         let first = words.next().and_then(number);
@@ -123,15 +132,14 @@ fn is_unmapped(uid: u32) -> bool {
             _ => true,
         }
     };
-    let map = read("/proc/self/uid_map");
-    is_overflow && !map.is_empty() && !map.lines().any(is_mapped)
+    number(overflow.trim()) == Some(u64::from(uid)) && !map.is_empty() && !map.lines().any(is_mapped)
 }
 
 /// Fails unless the other end of a Unix socket is this user's or root's. `path` is for the message.
 pub fn check_peer(socket: impl AsFd, path: &Path) -> Result<(), Untrusted> {
     let failed = |error| Untrusted::Io { path: path.to_owned(), error };
     let (uid, me) = (peer_uid(socket).map_err(failed)?, rustix::process::geteuid().as_raw());
-    if uid == me || uid == 0 { Ok(()) } else { Err(Untrusted::Peer { path: path.to_owned(), uid, me }) }
+    if is_ours(uid, me) { Ok(()) } else { Err(Untrusted::Peer { path: path.to_owned(), uid, me }) }
 }
 
 /// Of a listener's client: who connected. Of a client's server: who began to listen.
@@ -171,6 +179,60 @@ mod tests {
 
     fn chmod(path: &Path, mode: u32) {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn we_and_root_are_trusted_and_nobody_else() {
+        for (owner, me, trusted) in
+            [(5, 5, true), (0, 5, true), (6, 5, false), (5, 0, false), (0, 0, true), (u32::MAX, 5, false)]
+        {
+            assert_eq!(is_ours(owner, me), trusted, "{owner} {me}");
+        }
+    }
+
+    #[test]
+    fn the_user_that_stands_for_all_is_the_one_that_is_not_mapped() {
+        let outside = "         0          0 4294967295\n";
+        let inside = "      1000       1000          1\n";
+        let two = "0 1000 1\n100 2000 65436\n";
+        for (uid, overflow, map, expected) in [
+            (65534, "65534\n", inside, true),
+            (65534, "65534\n", outside, false),
+            (1000, "65534\n", inside, false),
+            (1000, "1000\n", inside, false),
+            (1001, "1001\n", inside, true),
+            (999, "999\n", inside, true),
+            (65535, "65535\n", two, false),
+            (65536, "65536\n", two, true),
+            (50, "50\n", two, true),
+            (65534, "65534\n", "", false),
+            (65534, "65534\n", "nonsense\n", false),
+            (65534, "", inside, false),
+        ] {
+            assert_eq!(is_unmapped(uid, overflow, map), expected, "{uid} {overflow:?} {map:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_at_the_other_end_is_asked_of_the_kernel() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        assert_eq!(peer_uid(&ours).unwrap(), rustix::process::geteuid().as_raw());
+        let no_socket = fs::File::open("/dev/null").unwrap();
+        assert!(matches!(check_peer(&no_socket, Path::new("x")), Err(Untrusted::Io { .. })));
+    }
+
+    #[test]
+    fn as_many_links_as_allowed_are_followed_and_what_cannot_be_looked_at_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("0");
+        fs::write(&file, "").unwrap();
+        let link = |number: usize| dir.path().join(number.to_string());
+        for number in 1..=MAX_LINKS + 1 {
+            symlink(link(number - 1), link(number)).unwrap();
+        }
+        check_path(&link(MAX_LINKS)).unwrap();
+        assert!(check_path(&link(MAX_LINKS + 1)).is_err());
+        assert!(matches!(check_path(&file.join("below")), Err(Untrusted::Io { .. })));
     }
 
     #[test]
