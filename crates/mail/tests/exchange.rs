@@ -52,6 +52,25 @@ async fn many_messages_both_ways_keep_their_order() {
 }
 
 #[tokio::test]
+async fn a_reply_goes_to_who_wrote_or_to_nobody() {
+    let office = Office::open();
+    office.agents(&["alice", "bob", "carol"]).await;
+    office.get(4, m::AgentUse::NAME, json!({"agent": "alice"})).await;
+    office.get(2, m::MailSend::NAME, json!({"to": "carol", "text": "so that bob knows carol"})).await;
+    office.get(1, m::MailSend::NAME, json!({"to": "bob", "text": "question"})).await;
+    let asked = office.take(2).await[0]["message_id"].clone();
+    let reply = |to: &str| json!({"message_id": asked, "text": "answer", "to": to});
+    for other in ["carol", "carol/claude:1"] {
+        let fault = office.ask(2, m::MailReply::NAME, reply(other)).await.unwrap_err();
+        assert!(fault.message.contains("is from alice, not from \"carol\""), "{}", fault.message);
+    }
+    office.get(2, m::MailReply::NAME, reply("alice")).await;
+    assert_eq!(office.take_texts(1, 1).await, ["answer"], "the session that asked");
+    office.get(2, m::MailReply::NAME, reply("alice/claude:2")).await;
+    assert_eq!(office.take_texts(4, 1).await, ["answer"], "the session that is named");
+}
+
+#[tokio::test]
 async fn a_reply_finds_who_asked() {
     let office = Office::open();
     office.agents(&["alice", "bob"]).await;
