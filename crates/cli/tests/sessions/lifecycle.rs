@@ -382,3 +382,32 @@ fn unknown_sessions_are_told_as_such() {
         }
     }
 }
+
+/// Pages of code that are mapped in a process, in kilobytes.
+fn mapped_code(pid: i32) -> u64 {
+    let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
+    let (mut total, mut counts) = (0, false);
+    for line in smaps.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            [range, flags, ..] if range.contains('-') => counts = *flags == "r-xp",
+            ["Rss:", kilobytes, "kB"] if counts => total += kilobytes.parse::<u64>().unwrap_or_default(),
+            _ => {}
+        }
+    }
+    total
+}
+
+#[test]
+fn an_idle_session_lets_go_of_the_program_and_goes_on_when_it_is_used() {
+    let daemon = daemon!();
+    let mut session = daemon.session(Shell::Bash);
+    session.ok("x=kept");
+    let host = session.host_pid();
+    let in_use = mapped_code(host);
+    let keeper = process::read(host).expect("the host lives").parent;
+    assert!(mapped_code(keeper) < in_use / 2, "the keeper only waits");
+    wait_until("an idle host needs less", GUARD, || mapped_code(host) < in_use / 2);
+    session.run("echo $x").exits(0).prints("kept\n", "");
+    assert_eq!(session.host_pid(), host);
+}

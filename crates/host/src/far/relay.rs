@@ -6,19 +6,16 @@
 //! A daemon that begins a new stream gets a new connection to the host in place of the old one.
 
 use std::fs;
-use std::io::{self, IoSlice, IoSliceMut, Write as _};
-use std::mem::MaybeUninit;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags,
-};
+use rustix::net::RecvFlags;
 use trl_protocol::resume::{Greeting, Reception, ResumableEnd, Token};
+use trl_sys::descriptors;
 
 use super::listen::bind;
 use super::place::SessionPaths;
@@ -79,14 +76,7 @@ pub(super) fn attach(place: &SessionPaths) -> io::Result<UnixStream> {
 
 /// Gives a daemon to the relay.
 pub(super) fn hand_over(relay: &UnixStream, from: &impl AsFd, to: &impl AsFd) -> io::Result<()> {
-    let fds = [from.as_fd(), to.as_fd()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-    let mut extra = SendAncillaryBuffer::new(&mut space);
-    if !extra.push(SendAncillaryMessage::ScmRights(&fds)) {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    rustix::net::sendmsg(relay, &[IoSlice::new(&[DAEMON])], &mut extra, SendFlags::NOSIGNAL)?;
-    Ok(())
+    descriptors::send(relay, &[DAEMON], &[from.as_fd(), to.as_fd()]).map(drop)
 }
 
 /// Who has come.
@@ -395,19 +385,9 @@ fn visitor(bringer: UnixStream) -> io::Result<Visitor> {
     bringer.set_nonblocking(false)?;
     bringer.set_read_timeout(Some(GREETING_TIMEOUT))?;
     let mut word = [0];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-    let mut extra = RecvAncillaryBuffer::new(&mut space);
-    let received = rustix::net::recvmsg(
-        &bringer,
-        &mut [IoSliceMut::new(&mut word)],
-        &mut extra,
-        RecvFlags::CMSG_CLOEXEC,
-    )?;
-    let mut fds = extra.drain().flat_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(rights) => rights.collect::<Vec<OwnedFd>>(),
-        _ => Vec::new(),
-    });
-    match (received.bytes, word[0], fds.next(), fds.next()) {
+    let (bytes, fds) = descriptors::receive(&bringer, &mut word, RecvFlags::empty())?;
+    let mut fds = fds.into_iter();
+    match (bytes, word[0], fds.next(), fds.next()) {
         (1, DAEMON, Some(from), Some(to)) => {
             for fd in [&from, &to] {
                 rustix::io::ioctl_fionbio(fd, true)?;

@@ -4,16 +4,15 @@
 //! by the credit that the daemon grants, so a slow daemon costs little memory.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, IoSlice, Read as _, Write as _};
-use std::mem::MaybeUninit;
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use trl_protocol::exec::Stream;
 use trl_protocol::fault::Fault;
 use trl_protocol::frame::{self, Frame};
 use trl_protocol::wire::{FromHost, ToHost};
+use trl_sys::descriptors;
 
 /// A buffer that grew past this is given back once it is empty.
 const KEEP_BYTES: usize = 256 * 1024;
@@ -121,15 +120,9 @@ impl Link {
             None => self.stream.write(&self.out[self.sent..]),
             Some((at, _)) if self.sent < *at => self.stream.write(&self.out[self.sent..*at]),
             Some((_, descriptor)) => {
-                let fds = [descriptor.as_fd()];
-                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-                let mut extra = SendAncillaryBuffer::new(&mut space);
-                if !extra.push(SendAncillaryMessage::ScmRights(&fds)) {
-                    return Err(io::ErrorKind::InvalidInput.into());
-                }
                 let end = self.passed.get(1).map_or(self.out.len(), |(next, _)| *next);
-                let bytes = [IoSlice::new(&self.out[self.sent..end])];
-                let written = sendmsg(&self.stream, &bytes, &mut extra, SendFlags::NOSIGNAL)?;
+                let bytes = &self.out[self.sent..end];
+                let written = descriptors::send(&self.stream, bytes, &[descriptor.as_fd()])?;
                 self.passed.pop_front();
                 Ok(written)
             }

@@ -1,16 +1,16 @@
 //! The sockets that a session's host hands out: one now, another whenever the session's network is made anew.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::RecvFlags;
 use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::{TcpListener, UnixStream};
 use trl_protocol::SessionId;
 use trl_protocol::frame::{self, Frame};
 use trl_protocol::wire::{FromHost, HOST_PROTOCOL, ToHost};
+use trl_sys::descriptors;
 
 use crate::backend::Backend;
 
@@ -59,19 +59,12 @@ impl Listeners {
 
     fn receive(&mut self) -> io::Result<usize> {
         let mut bytes = [0; 16 * 1024];
-        let (inbox, descriptors, stream) = (&mut self.inbox, &mut self.descriptors, &self.stream);
+        let (inbox, passed, stream) = (&mut self.inbox, &mut self.descriptors, &self.stream);
         stream.try_io(Interest::READABLE, || {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
-            let mut extra = RecvAncillaryBuffer::new(&mut space);
-            let received =
-                recvmsg(stream, &mut [IoSliceMut::new(&mut bytes)], &mut extra, RecvFlags::CMSG_CLOEXEC)?;
-            for message in extra.drain() {
-                if let RecvAncillaryMessage::ScmRights(rights) = message {
-                    descriptors.extend(rights);
-                }
-            }
-            inbox.extend_from_slice(&bytes[..received.bytes]);
-            Ok(received.bytes)
+            let (received, with_it) = descriptors::receive(stream, &mut bytes, RecvFlags::empty())?;
+            passed.extend(with_it);
+            inbox.extend_from_slice(&bytes[..received]);
+            Ok(received)
         })
     }
 

@@ -1,18 +1,13 @@
 //! Messages with descriptors, between the host and what it has inside.
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
-};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use trl_sys::descriptors;
 
-/// Descriptors in one message.
-pub(in crate::linux) const MOST_FDS: usize = 8;
 /// Longest message; what may be longer goes into a file of its own.
 const MOST_BYTES: usize = 4096;
 
@@ -33,23 +28,18 @@ pub(in crate::linux) fn send(
     fds: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
     let text = serde_json::to_vec(message)?;
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
-    let mut extra = SendAncillaryBuffer::new(&mut space);
-    if !fds.is_empty() && !extra.push(SendAncillaryMessage::ScmRights(fds)) {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
     loop {
-        match rustix::net::sendmsg(&to, &[IoSlice::new(&text)], &mut extra, SendFlags::NOSIGNAL) {
+        match descriptors::send(&to, &text, fds) {
             Ok(_) => return Ok(()),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
 }
 
 /// None when the other end is gone.
 pub(in crate::linux) fn receive<T: DeserializeOwned>(from: impl AsFd) -> io::Result<Option<Received<T>>> {
-    receive_with(from, RecvFlags::CMSG_CLOEXEC)
+    receive_with(from, RecvFlags::empty())
 }
 
 pub(in crate::linux) fn receive_with<T: DeserializeOwned>(
@@ -57,24 +47,11 @@ pub(in crate::linux) fn receive_with<T: DeserializeOwned>(
     flags: RecvFlags,
 ) -> io::Result<Option<Received<T>>> {
     let mut buffer = [0; MOST_BYTES];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
-    let mut extra = RecvAncillaryBuffer::new(&mut space);
-    let received = rustix::net::recvmsg(
-        from,
-        &mut [IoSliceMut::new(&mut buffer)],
-        &mut extra,
-        flags | RecvFlags::CMSG_CLOEXEC,
-    )?;
-    let mut fds = Vec::new();
-    for message in extra.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
-            fds.extend(rights);
-        }
-    }
-    if received.bytes == 0 {
+    let (received, fds) = descriptors::receive(from, &mut buffer, flags)?;
+    if received == 0 {
         return Ok(None);
     }
-    let message = serde_json::from_slice(&buffer[..received.bytes])?;
+    let message = serde_json::from_slice(&buffer[..received])?;
     Ok(Some(Received { message, fds }))
 }
 

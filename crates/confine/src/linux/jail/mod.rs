@@ -20,7 +20,7 @@ use super::init::{Answer, Ask, Ending, Program, StreamFrom};
 use super::namespaces::{Fresh, Side, split};
 use super::{Extras, Part, Step, enter_here, enter_namespaces, init};
 use crate::plan::Plan;
-use channel::{MOST_FDS, Received};
+use channel::Received;
 
 /// Pid 1 answers in microseconds; on a machine that is out of breath it takes longer.
 const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
@@ -209,7 +209,7 @@ impl Jail {
     /// Makes descriptors openable inside. They stay so until [`Jail::conceal`].
     pub fn show(&mut self, fds: &[BorrowedFd<'_>]) -> io::Result<Vec<Shown>> {
         let mut shown = Vec::new();
-        for some in fds.chunks(MOST_FDS) {
+        for some in fds.chunks(trl_sys::descriptors::MOST) {
             shown.extend(self.show_some(some).or_else(|_| {
                 // Somebody has ended the holder: a new one takes its place.
                 self.holder = None;
