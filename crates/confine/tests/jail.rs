@@ -1,11 +1,6 @@
 //! A cage as the host uses it: a real pid 1, a real shell, real mounts.
 #![cfg(target_os = "linux")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "what the tests share is test code too"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what the tests share is test code too")]
 
 use std::fs::File;
 use std::io::Read;
@@ -87,7 +82,7 @@ fn strengths() -> Vec<Strength> {
     match probe::namespaces() {
         Ok(()) => vec![Strength::Namespaces, Strength::InPlace],
         Err(step) => {
-            println!("skipped with namespaces: {step}");
+            trl_testkit::needs::skip(&format!("what needs namespaces: {step}"));
             vec![Strength::InPlace]
         }
     }
@@ -120,7 +115,7 @@ fn a_workspace_that_is_replaced_meanwhile_is_refused() {
     std::fs::remove_dir(&workspace).unwrap();
     std::os::unix::fs::symlink(&secret, &workspace).unwrap();
     if let Err(step) = probe::namespaces() {
-        println!("skipped: {step}");
+        trl_testkit::needs::skip(&format!("{step}"));
         return;
     }
     let step = Jail::enter(&plan, Strength::Namespaces, Extras::default()).unwrap_err();
@@ -151,7 +146,7 @@ fn system_calls_that_lead_around_the_layers_fail() {
             )
         };
         if cage.run(&python("0")).1 != Ending::Status(0) {
-            println!("skipped: there is no python3");
+            trl_testkit::needs::skip("there is no python3");
             break;
         }
         // Of seccomp where nothing else holds it, of the namespace otherwise.
@@ -325,7 +320,7 @@ fn without_namespaces_a_socket_that_is_given_connects_nowhere() {
     let port = listener.local_addr().unwrap().port();
     let mut cage = cage(Strength::InPlace, &Isolation::of(Profile::Workspace));
     if cage.run("/usr/bin/python3 -c 0").1 != Ending::Status(0) {
-        println!("skipped: there is no python3");
+        trl_testkit::needs::skip("there is no python3");
         return;
     }
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None);
@@ -342,7 +337,7 @@ fn without_namespaces_a_socket_that_is_given_connects_nowhere() {
     read.read_to_string(&mut text).unwrap();
     cage.end_of(spawned.pid);
     if trl_confine::linux::files::abi() < 4 {
-        println!("skipped: this kernel's Landlock knows of no network");
+        trl_testkit::needs::skip("this kernel's Landlock knows of no network");
         return;
     }
     assert_eq!(text.trim(), libc::EACCES.to_string());
@@ -371,7 +366,7 @@ fn a_terminal_is_one_of_the_inside() {
 #[test]
 fn everything_ends_with_the_cage() {
     if let Err(step) = probe::namespaces() {
-        println!("skipped: {step}");
+        trl_testkit::needs::skip(&format!("{step}"));
         return;
     }
     let mut cage = cage(Strength::Namespaces, &Isolation::of(Profile::Workspace));

@@ -1,11 +1,6 @@
 //! Each layer by itself. An escape has to pass several of them, so a test of escapes does not show that one is missing.
 #![cfg(target_os = "linux")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "what the tests share is test code too"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what the tests share is test code too")]
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -23,7 +18,7 @@ fn strengths() -> Vec<Strength> {
     match probe::namespaces() {
         Ok(()) => vec![Strength::Namespaces, Strength::InPlace],
         Err(step) => {
-            println!("skipped with namespaces: {step}");
+            trl_testkit::needs::skip(&format!("what needs namespaces: {step}"));
             vec![Strength::InPlace]
         }
     }
@@ -141,7 +136,7 @@ fn tell_namespaces(_: &[u8], answer: OwnedFd) {
 #[test]
 fn every_namespace_is_a_new_one() {
     if let Err(step) = probe::namespaces() {
-        println!("skipped: {step}");
+        trl_testkit::needs::skip(&format!("{step}"));
         return;
     }
     let here = own_namespaces();
@@ -167,7 +162,7 @@ fn tell_mounts(_: &[u8], answer: OwnedFd) {
 #[test]
 fn mounts_are_private_and_restricted() {
     if let Err(step) = probe::namespaces() {
-        println!("skipped: {step}");
+        trl_testkit::needs::skip(&format!("{step}"));
         return;
     }
     let text = inside(Strength::Namespaces, &Isolation::of(Profile::Workspace), doing(tell_mounts));

@@ -9,8 +9,9 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use trl_protocol::methods::ExecRun;
 use trl_protocol::request::nearest;
-use trl_protocol::{Code, Fault, Request};
+use trl_protocol::{Code, Fault, Method as _, Request, exec};
 
 /// Longest id that is echoed: it is repeated in every event.
 const MAX_ID_BYTES: usize = 1024;
@@ -33,6 +34,17 @@ pub(crate) struct Refusal {
     pub(crate) fault: Fault,
 }
 
+/// A line of the method that is called most, read without a tree of values between.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RunLine<'a> {
+    #[serde(borrow)]
+    id: &'a RawValue,
+    method: Cow<'a, str>,
+    #[serde(borrow)]
+    params: &'a RawValue,
+}
+
 #[derive(Default)]
 struct Envelope<'a> {
     id: Option<&'a RawValue>,
@@ -47,6 +59,9 @@ pub(crate) fn read(line: &[u8]) -> Result<Call, Refusal> {
     let text = std::str::from_utf8(line).map_err(|error| {
         parse_error(format!("the line is not UTF-8 from byte {} on", error.valid_up_to()))
     })?;
+    if let Some(call) = read_run(text) {
+        return Ok(call);
+    }
     let envelope: Envelope<'_> = serde_json::from_str(text)
         .map_err(|error| parse_error(format!("the line is not a JSON object: {error}")))?;
     let (id, id_text) = read_id(envelope.id).map_err(to_nobody)?;
@@ -54,6 +69,22 @@ pub(crate) fn read(line: &[u8]) -> Result<Call, Refusal> {
         Ok(request) => Ok(Call { id, id_text, request }),
         Err(fault) => Err(Refusal { id, fault }),
     }
+}
+
+/// Whatever is unusual about the line is left to the way that all others go.
+fn read_run(text: &str) -> Option<Call> {
+    const NAME: &[u8] = b"\"exec.run\"";
+    let start = &text.as_bytes()[..text.len().min(256)];
+    if !text.starts_with('{') || !start.windows(NAME.len()).any(|word| word == NAME) {
+        return None;
+    }
+    let line: RunLine<'_> = serde_json::from_str(text).ok()?;
+    if line.method != ExecRun::NAME || !line.params.get().starts_with('{') {
+        return None;
+    }
+    let params: exec::RunParams = serde_json::from_str(line.params.get()).ok()?;
+    let (id, id_text) = read_id(Some(line.id)).ok()?;
+    Some(Call { id, id_text, request: ExecRun::request(params) })
 }
 
 fn read_id(raw: Option<&RawValue>) -> Result<(String, Option<String>), Fault> {
@@ -149,6 +180,49 @@ mod tests {
         let call = read(br#" {"method":"system.ping","params":null,"id":"w\n1"} "#).unwrap();
         assert_eq!(call.id_text.as_deref(), Some("w\n1"));
         assert_eq!(read(br#"{"id":1,"id":2,"method":"system.ping"}"#).unwrap().id, "2");
+    }
+
+    #[test]
+    fn params_are_the_same_whichever_way_they_are_read() {
+        let full = r#"{"session_id":"s","command":"a\n\u00e9","timeout_s":1.5,"env":{"A":"1","A":"2"},"stdin":"x",
+            "working_dir":"/","run_id":"r","tty":false,"merge_stderr":true,"wait_s":0}"#;
+        for params in [full, "{}", " {}", "null", r#"{"command":"a","command":"b"}"#, r#"{"argv":["a"]}"#] {
+            let expected = Request::parse("exec.run", serde_json::from_str(params).unwrap());
+            for line in [
+                format!(r#"{{"id":1,"method":"exec.run","params":{params}}}"#),
+                format!(r#"{{"params":{params},"method": "exec\u002erun","id":1}}"#),
+            ] {
+                let read = read(line.as_bytes()).map(|call| call.request).map_err(|refusal| refusal.fault);
+                assert_eq!(read, expected, "{line}");
+            }
+        }
+        let deep = "[".repeat(500) + &"]".repeat(500);
+        for (line, words) in [
+            (r#"{"id":1,"method":"exec.run","params":[null,"a"]}"#.to_owned(), "must be an object"),
+            (r#"[1,"exec.run",{"command":"a"}]"#.to_owned(), "the line is not a JSON object"),
+            (r#"{"id":1,"method":"exec.run","params":{"comand":"a"}}"#.to_owned(), "did you mean `command`"),
+            (
+                r#"{"id":1,"method":"exec.run","params":{"command":5}}"#.to_owned(),
+                "param `command` of exec.run",
+            ),
+            (r#"{"id":1,"method":"exec.run","params":{"env":{"A":1}}}"#.to_owned(), "param `env.A`"),
+            (r#"{"id":1,"method":"exec.run","params":{},"more":1}"#.to_owned(), "no field `more`"),
+            (
+                r#"{"id":[],"method":"exec.run","params":{"command":"a"}}"#.to_owned(),
+                "a request needs an `id`",
+            ),
+            (
+                r#"{"id":1,"method":"exec.run","params":{"command":"\ud800"}}"#.to_owned(),
+                "hex escape at line 1 column 56",
+            ),
+            (
+                format!(r#"{{"id":1,"params":{deep},"method":"exec.run","params":{{"command":"a"}}}}"#),
+                "recursion",
+            ),
+        ] {
+            let fault = read(line.as_bytes()).unwrap_err().fault;
+            assert!(fault.message.contains(words), "{line}: {}", fault.message);
+        }
     }
 
     #[test]

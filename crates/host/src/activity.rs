@@ -69,12 +69,20 @@ impl Activity {
 
 /// The current time as text: RFC 3339, UTC, milliseconds.
 pub(crate) fn timestamp() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+    format!("{:.3}", jiff::Timestamp::now())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_are_told_to_the_millisecond() {
+        let text = timestamp();
+        assert_eq!(text.len(), "2026-11-17T09:08:07.006Z".len(), "{text}");
+        assert!(text.ends_with('Z') && text.as_bytes()[19] == b'.' && text.as_bytes()[10] == b'T', "{text}");
+        assert!(text.parse::<jiff::Timestamp>().is_ok(), "{text}");
+    }
 
     #[test]
     fn a_session_rests_once_after_each_use() {

@@ -7,17 +7,17 @@
 
 use std::io;
 
-use rustix::process::WaitOptions;
+use rustix::process::{WaitOptions, WaitStatus};
 
 use crate::tree;
 
-/// Goes on as the host, a child of its keeper. If there is no process left for one, the session
-/// works all the same, but is ended less thoroughly if its host is killed.
+/// Goes on as the host, a child of its keeper.
 pub fn stand_behind() -> io::Result<()> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     // SAFETY: there is only this thread, so the child may do whatever the parent may.
     match unsafe { libc::fork() } {
-        -1 | 0 => Ok(()),
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(()),
         host => keep(host),
     }
 }
@@ -31,9 +31,10 @@ fn keep(host: libc::pid_t) -> ! {
         // SAFETY: ignoring a signal has no preconditions.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-    trl_sys::memory::release_program();
-    while let Some(ended) = wait_for_child() {
+    let mut was_killed = false;
+    while let Some((ended, status)) = wait_for_child() {
         if ended == host {
+            was_killed = status.signaled();
             break;
         }
     }
@@ -44,14 +45,17 @@ fn keep(host: libc::pid_t) -> ! {
         // All that have ended by now, so that thousands are not looked at once for each of them.
         while matches!(rustix::process::wait(WaitOptions::NOHANG), Ok(Some(_))) {}
     }
+    if was_killed {
+        trl_confine::linux::cgroups::sweep();
+    }
     std::process::exit(0)
 }
 
-/// The pid of one that has ended; None when there is no child left.
-fn wait_for_child() -> Option<libc::pid_t> {
+/// One that has ended, and how; None when there is no child left.
+fn wait_for_child() -> Option<(libc::pid_t, WaitStatus)> {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
-            Ok(Some((pid, _))) => return Some(pid.as_raw_nonzero().get()),
+            Ok(Some((pid, status))) => return Some((pid.as_raw_nonzero().get(), status)),
             Ok(None) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return None,
         }

@@ -19,7 +19,9 @@ mod files;
 mod host;
 mod inside;
 mod keeper;
+mod launcher;
 mod port;
+mod rare;
 mod resolve;
 mod revival;
 mod shell;
@@ -40,21 +42,13 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
-/// Runs the host whose first daemon is on the other end of standard input.
+/// Starts hosts for the daemon on the other end of standard input.
 pub fn run() -> ExitCode {
-    match start() {
+    match launcher::run() {
         Ok(()) => ExitCode::SUCCESS,
         // The daemon has got the fault, or is gone; there is nobody else to tell.
         Err(_) => ExitCode::FAILURE,
     }
-}
-
-fn start() -> io::Result<()> {
-    detach();
-    become_host()?;
-    let first = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
-    rustix::stdio::dup2_stdin(&null()?)?;
-    serve(first)
 }
 
 /// A session of its own: the terminal and process group of whoever started it do not reach it.

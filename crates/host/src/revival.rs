@@ -35,7 +35,7 @@ pub(crate) struct Begin {
 #[derive(Debug)]
 pub(crate) struct Past {
     pub(crate) journal: Journal,
-    pub(crate) execs: BTreeMap<u64, Exec>,
+    pub(crate) execs: BTreeMap<u64, Box<Exec>>,
     pub(crate) next_number: u64,
     pub(crate) snapshot: Option<Snapshot>,
     pub(crate) cwd: String,
@@ -105,7 +105,7 @@ impl Past {
         let since = file.state.since.commands(&kept);
         Ok(Past {
             journal,
-            execs: kept.into_iter().map(|(number, exec)| (number, finished(exec, &cwd))).collect(),
+            execs: kept.into_iter().map(|(number, exec)| (number, Box::new(finished(exec, &cwd)))).collect(),
             next_number: file.state.since.next_number.max(last + 1),
             cwd,
             command_count: file.info.command_count + since,

@@ -1,7 +1,7 @@
 //! The end of the session: who waits for it, which step comes next, and when.
 //!
-//! The shell is stopped, so that it neither continues with its text nor takes its terminal from
-//! under the others; everything else gets TERM and a grace period. When only the shell is left it
+//! The shell is stopped, unless it is alone and runs no command, so that it neither continues with its text nor takes
+//! its terminal from under the others; everything else gets TERM and a grace period. When only the shell is left it
 //! gets HUP, with the rest of the grace period for its own traps. Then KILL for whatever is left,
 //! until there is nothing below the host any more. The host is a subreaper, so no process can
 //! escape. This part only decides; [`crate::host`] signals.

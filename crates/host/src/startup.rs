@@ -1,6 +1,9 @@
 //! The time before a shell is ready for its first command. The user's start-up files run then: they
 //! may write, take long, hang or end the shell. None of that is part of any command.
 
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
 use trl_protocol::fault::Fault;
 
 use crate::commands::Requester;
@@ -19,7 +22,12 @@ pub(crate) struct Startup {
     waiting: Vec<Requester>,
     /// Why the session ends without ever having been ready.
     failure: Option<Fault>,
+    /// A signal for the files that the shell would die of if it came now, and when that is looked at again.
+    interrupt: Option<(Signal, Instant)>,
 }
+
+/// How long a shell is given to prepare for signals, until it is looked at again.
+const UNTIL_PREPARED: Duration = Duration::from_millis(5);
 
 impl Startup {
     pub(crate) fn is_over(&self) -> bool {
@@ -40,6 +48,19 @@ impl Startup {
 
     pub(crate) fn failure(&self) -> Option<&Fault> {
         self.failure.as_ref()
+    }
+
+    pub(crate) fn interrupt_later(&mut self, signal: Signal) {
+        self.interrupt = Some((signal, Instant::now() + UNTIL_PREPARED));
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.interrupt.map(|(_, at)| at)
+    }
+
+    /// A signal that was put off, once it is time to try again.
+    pub(crate) fn take_interrupt(&mut self, now: Instant) -> Option<Signal> {
+        self.interrupt.take_if(|(_, at)| *at <= now).map(|(signal, _)| signal)
     }
 
     pub(crate) fn wait(&mut self, who: Requester) {
@@ -84,6 +105,12 @@ pub(crate) fn explain(failure: StartupFailure, output: Option<&str>) -> String {
             format!("the shell's start-up files did not finish within {most} s")
         }
         StartupFailure::Ended(exit) => format!("the shell ended while it read its start-up files ({exit})"),
+        StartupFailure::Interrupted(Some(exit)) => {
+            format!("the shell ended when its start-up files were interrupted ({exit})")
+        }
+        StartupFailure::Interrupted(None) => {
+            "the shell's start-up files did not heed the interrupt".to_owned()
+        }
     };
     let last = output.and_then(|output| output.trim_end().lines().next_back()).unwrap_or_default();
     let wrote: String = last.chars().filter(|c| !c.is_control()).take(200).collect();

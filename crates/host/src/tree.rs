@@ -65,9 +65,20 @@ pub fn job(root: i32, group: i32) -> Vec<Process> {
 
 /// Signals that very process, or nobody.
 pub fn signal(process: &Process, signal: Signal) {
+    signal_each(process, &[signal]);
+}
+
+/// The same; if the process was stopped, it continues and sees the signal.
+pub fn signal_and_continue(process: &Process, signal: Signal) {
+    signal_each(process, &[signal, Signal::CONT]);
+}
+
+fn signal_each(process: &Process, signals: &[Signal]) {
     let Some(handle) = ProcessHandle::open(process.pid) else { return };
     if look(process.pid).is_some_and(|now| now.started == process.started) {
-        handle.signal(signal);
+        for signal in signals {
+            handle.signal(*signal);
+        }
     }
 }
 

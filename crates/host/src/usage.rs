@@ -35,7 +35,7 @@ impl ProcessTotals {
         let mut seen = ProcessTotals::default();
         for process in tree::descendants(std::process::id() as i32) {
             let read = |file: &str| {
-                std::fs::read_to_string(format!("/proc/{}/{file}", process.pid)).unwrap_or_default()
+                trl_sys::process::read_text(format!("/proc/{}/{file}", process.pid)).unwrap_or_default()
             };
             let status = read("status");
             seen.processes += 1;

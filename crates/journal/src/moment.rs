@@ -16,7 +16,7 @@ pub struct Moment {
 impl Moment {
     pub fn now() -> Moment {
         Moment {
-            boot: trl_sys::clock::boot_id(),
+            boot: trl_sys::clock::boot_id().to_owned(),
             since_boot_ms: trl_sys::clock::since_boot().as_millis() as u64,
             clock_ms: trl_sys::clock::unix_ms(),
         }

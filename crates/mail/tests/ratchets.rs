@@ -80,16 +80,16 @@ async fn a_second_first_message_moves_its_ratchet_on() {
     assert!(reason.ends_with("it was opened before"), "{reason}");
 }
 
-/// A peer that reads its mailbox with the ratchet it writes with.
+/// A peer that reads its mailbox with the ratchets it writes with.
 struct Listener {
     peer: Handmade,
-    ratchet: Ratchet,
+    ratchets: Vec<Ratchet>,
     mailbox: Box<dyn Mailbox>,
 }
 
 /// A packet that a peer got.
 enum Heard {
-    /// Of the ratchet that it knows.
+    /// Of a ratchet that it knows.
     Word(Vec<u8>),
     /// Of a new one.
     First,
@@ -100,7 +100,7 @@ impl Listener {
         let mut peer = Handmade::at(office).await;
         let ratchet = peer.introduce(office, to, name).await;
         let mailbox = office.relay.mailbox(&peer.address());
-        Listener { peer, ratchet, mailbox }
+        Listener { peer, ratchets: vec![ratchet], mailbox }
     }
 
     async fn next(&mut self) -> Heard {
@@ -109,7 +109,9 @@ impl Listener {
         match Packet::from_bytes(&found.bytes).unwrap() {
             Packet::First { .. } => Heard::First,
             Packet::Later(message) => {
-                Heard::Word(self.ratchet.open(&OlmMessage::Normal(message)).unwrap().to_vec())
+                let message = OlmMessage::Normal(message);
+                let word = self.ratchets.iter_mut().find_map(|ratchet| ratchet.open(&message).ok());
+                Heard::Word(word.unwrap().to_vec())
             }
         }
     }
@@ -138,7 +140,7 @@ async fn a_sender_that_uses_anothers_number_hears_nothing_about_their_mail() {
     let mut peers =
         [Listener::introduced(&office, &to, "bob").await, Listener::introduced(&office, &to, "eve").await];
     for (peer, body) in peers.iter_mut().zip([b"of bob", b"of eve"]) {
-        peer.peer.mail(&office, &to, &mut peer.ratchet, body).await;
+        peer.peer.mail(&office, &to, &mut peer.ratchets[0], body).await;
     }
     let mut got = Vec::new();
     while got.len() < 2 {
@@ -158,7 +160,7 @@ async fn a_sender_that_uses_anothers_number_hears_nothing_about_their_mail() {
     for (peer, state) in peers.iter_mut().zip(["read", "routed"]) {
         // Both have sent one message, so both numbers are the same.
         let again = [b"M".as_slice(), &1_u128.to_be_bytes(), b"again"].concat();
-        peer.peer.publish(&office, &to, &mut peer.ratchet, 1, &again).await;
+        peer.peer.publish(&office, &to, &mut peer.ratchets[0], 1, &again).await;
         assert_eq!(peer.states().await, [state]);
     }
 }
@@ -174,6 +176,8 @@ async fn new_keys_are_asked_for_under_new_keys() {
         // The second time, the one-time key is used.
         let mut ratchet = eve.peer.start(&to, &bundle, &key);
         eve.peer.mail(&office, &to, &mut ratchet, body).await;
+        // The receipt of what was opened may come under it before new keys are asked for.
+        eve.ratchets.push(ratchet);
     }
     loop {
         match eve.next().await {
@@ -191,6 +195,6 @@ async fn mail_that_is_late_is_told_as_failed_and_never_as_delivered() {
     let mut eve = Listener::introduced(&office, &to, "eve").await;
     let late = crate::guards::letter("late", 0, &[]);
     office.clock.advance(60_000);
-    eve.peer.mail(&office, &to, &mut eve.ratchet, &late).await;
+    eve.peer.mail(&office, &to, &mut eve.ratchets[0], &late).await;
     assert_eq!(eve.states().await, ["failed"]);
 }

@@ -6,20 +6,20 @@ use std::fmt;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Variables that tell programs in a session which one it is (id, name) and where its daemon listens.
 pub const IDENTITY: [&str; 3] = ["TRL_SESSION_ID", "TRL_SESSION_NAME", "TRL_SOCKET_PATH"];
 
 /// `s-` and eight hex digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
 #[schemars(with = "String")]
 pub struct SessionId(pub u32);
 
 /// `e-`, the session's eight hex digits, `-`, and the command's number in that session.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
 #[schemars(with = "String")]
 pub struct ExecId {
     pub session: SessionId,
@@ -86,9 +86,9 @@ macro_rules! string_like {
                 text.parse()
             }
         }
-        impl From<$id> for String {
-            fn from(id: $id) -> String {
-                id.to_string()
+        impl Serialize for $id {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
             }
         }
     )*};

@@ -9,6 +9,7 @@
 //! for `Stream` and `Attach` everything from the asked offsets on, never more than
 //! the granted credit ahead.
 
+mod read;
 mod spec;
 
 use std::collections::BTreeMap;

@@ -49,7 +49,7 @@ impl Feed {
         let mut state = self.lock();
         let seq = *self.next.borrow();
         change.seq = seq;
-        change.at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
+        change.at = format!("{:.3}", jiff::Timestamp::now());
         if state.kept.len() >= KEPT {
             state.kept.pop_front();
         }

@@ -1,11 +1,10 @@
 //! The shell of a session whose `/` is another directory: found there, as the session will see it.
 
-use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
 use trl_protocol::Fault;
 use trl_protocol::wire::Dialect;
+use trl_sys::shells;
 
 use crate::backend::Shell;
 
@@ -40,7 +39,7 @@ fn look(root: &str, asked: &str) -> Option<Shell> {
         false => DIRS.iter().map(|dir| format!("{dir}/{name}")).collect(),
     };
     paths.into_iter().find_map(|path| {
-        let program = program(root, &path)?;
+        let program = shells::program_below(root, &path)?;
         let dialect = match (name, program.as_str()) {
             ("bash", _) | ("sh", "bash") => Dialect::Bash,
             ("zsh", _) | ("sh", "zsh") => Dialect::Zsh,
@@ -48,17 +47,6 @@ fn look(root: &str, asked: &str) -> Option<Shell> {
         };
         Some(Shell { name: asked.to_owned(), path, dialect })
     })
-}
-
-/// The name of the program that is there, with links as they lead inside.
-fn program(root: &str, path: &str) -> Option<String> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let dir = rustix::fs::open(root, flags | OFlags::DIRECTORY, Mode::empty()).ok()?;
-    let file = rustix::fs::openat2(&dir, path, flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()?;
-    let stat = rustix::fs::fstat(&file).ok()?;
-    let is_file = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file();
-    let real = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
-    (is_file && stat.st_mode & 0o111 != 0).then_some(real.file_name()?.to_str()?.to_owned())
 }
 
 #[cfg(test)]

@@ -393,6 +393,8 @@ impl Inner {
             End::Ended { reason } => {
                 tracing::info!(session = %id, reason, "a session ended");
                 session.backend.remove(id).await;
+                // A daemon that ends now leaves no host behind that is about to.
+                tokio::time::timeout(ORPHAN_TIMEOUT, session.host.gone()).await.ok();
             }
             End::Lost => {
                 let host = session.host.describe();

@@ -1,5 +1,6 @@
 //! The machine's clocks.
 
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since 1970. The clock may be set at any time, forwards or backwards.
@@ -19,9 +20,12 @@ pub fn since_boot() -> Duration {
 }
 
 /// Identifies the current boot of the machine; empty where the system does not tell.
-pub fn boot_id() -> String {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    id.trim().to_owned()
+pub fn boot_id() -> &'static str {
+    static ID: OnceLock<String> = OnceLock::new();
+    ID.get_or_init(|| {
+        let id = crate::process::read_text("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        id.trim().to_owned()
+    })
 }
 
 #[cfg(test)]
@@ -33,6 +37,7 @@ mod tests {
         let (unix, boot) = (unix_ms(), since_boot());
         assert!(unix > 1_600_000_000_000);
         assert!(since_boot() >= boot);
-        assert_eq!(boot_id(), boot_id());
+        let again = crate::process::read_text("/proc/sys/kernel/random/boot_id").unwrap();
+        assert_eq!(boot_id(), again.trim());
     }
 }

@@ -1,8 +1,10 @@
 //! Facts about processes, read from `/proc`.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 /// The fields of `/proc/<pid>/stat` that are used here.
@@ -20,14 +22,27 @@ pub struct ProcessStat {
     pub zombie: bool,
 }
 
+/// A file whose length the kernel does not tell before it is read, as those in `/proc`.
+pub fn read(path: impl AsRef<std::path::Path>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(4096);
+    // Of a file alone its length would be asked for, and the room made for that.
+    File::open(path)?.take(u64::MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same, as text.
+pub fn read_text(path: impl AsRef<std::path::Path>) -> io::Result<String> {
+    String::from_utf8(read(path)?).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
 /// `None` if there is no such process.
 pub fn stat(pid: i32) -> Option<ProcessStat> {
-    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    parse_stat(&read_text(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// The facts about this process itself.
 pub fn own_stat() -> Option<ProcessStat> {
-    parse_stat(&fs::read_to_string("/proc/self/stat").ok()?)
+    parse_stat(&read_text("/proc/self/stat").ok()?)
 }
 
 /// The name in parentheses may contain any character, including `)`; the last one ends it.
@@ -63,7 +78,7 @@ pub fn is_dead(pid: u32) -> bool {
 
 /// Its arguments, each followed by a NUL byte. Empty for a zombie.
 pub fn command_line(pid: impl std::fmt::Display) -> Option<Vec<u8>> {
-    fs::read(format!("/proc/{pid}/cmdline")).ok()
+    read(format!("/proc/{pid}/cmdline")).ok()
 }
 
 /// Whether one of its arguments is this word.
@@ -73,7 +88,7 @@ pub fn has_argument(pid: impl std::fmt::Display, word: &[u8]) -> bool {
 
 /// Its environment when it was started, each variable followed by a NUL byte.
 pub fn environment(pid: impl std::fmt::Display) -> Option<Vec<u8>> {
-    fs::read(format!("/proc/{pid}/environ")).ok()
+    read(format!("/proc/{pid}/environ")).ok()
 }
 
 /// The program that it runs, also if the file has been replaced since.
@@ -90,14 +105,14 @@ pub fn working_dir(pid: impl std::fmt::Display) -> Option<PathBuf> {
 
 /// One line of `/proc/<pid>/status`, such as `PPid` or `Umask`.
 pub fn status_field(pid: impl std::fmt::Display, name: &str) -> Option<String> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = read_text(format!("/proc/{pid}/status")).ok()?;
     let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     Some(value.trim().to_owned())
 }
 
 /// Whether this signal would end it now: it neither catches nor ignores nor blocks it.
 pub fn dies_of(pid: impl std::fmt::Display, signal: i32) -> bool {
-    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return false };
+    let Ok(status) = read_text(format!("/proc/{pid}/status")) else { return false };
     ["SigBlk:", "SigIgn:", "SigCgt:"].iter().all(|name| {
         let set = status.lines().find_map(|line| line.strip_prefix(name));
         let set = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
@@ -107,18 +122,26 @@ pub fn dies_of(pid: impl std::fmt::Display, signal: i32) -> bool {
 
 /// A soft limit from `/proc/<pid>/limits`, such as `Max file size`; `None` if there is none.
 pub fn soft_limit(pid: impl std::fmt::Display, name: &str) -> Option<u64> {
-    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let limits = read_text(format!("/proc/{pid}/limits")).ok()?;
     let values = limits.lines().find_map(|line| line.strip_prefix(name))?;
     values.split_whitespace().next()?.parse().ok()
 }
 
 /// The children of all its threads, in no particular order.
 pub fn children(pid: i32) -> Vec<i32> {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let tasks = format!("/proc/{pid}/task");
     let mut found = Vec::new();
-    for task in tasks.flatten() {
-        let list = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+    let mut add = |list: &str| {
         found.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+    };
+    // Itself, its parent directory, and one thread.
+    let is_alone = fs::metadata(&tasks).is_ok_and(|dir| dir.nlink() == 3);
+    if is_alone && let Ok(list) = read_text(format!("{tasks}/{pid}/children")) {
+        add(&list);
+        return found;
+    }
+    for task in fs::read_dir(tasks).into_iter().flatten().flatten() {
+        add(&read_text(task.path().join("children")).unwrap_or_default());
     }
     found
 }
@@ -150,7 +173,7 @@ pub fn data_bytes(pid: impl std::fmt::Display) -> u64 {
 }
 
 fn memory_field(pid: impl std::fmt::Display, index: usize) -> u64 {
-    let sizes = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let sizes = read_text(format!("/proc/{pid}/statm")).unwrap_or_default();
     let pages: u64 = sizes.split(' ').nth(index).and_then(|pages| pages.parse().ok()).unwrap_or(0);
     pages * rustix::param::page_size() as u64
 }
@@ -200,6 +223,39 @@ mod tests {
         assert!(is_dead(pid) && start_time(pid).is_none() && stat(pid as i32).unwrap().zombie);
         child.wait().unwrap();
         assert!(is_dead(pid) && stat(pid as i32).is_none());
+    }
+
+    #[test]
+    fn a_file_of_any_length_is_read_whole() {
+        assert_eq!(read_text("/proc/self/comm").unwrap(), fs::read_to_string("/proc/self/comm").unwrap());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for length in [0, 1, 4095, 4096, 4097, 100_000] {
+            let text: String = (0..length).map(|n| char::from(b'a' + (n % 23) as u8)).collect();
+            fs::write(file.path(), &text).unwrap();
+            assert_eq!(read_text(file.path()).unwrap(), text);
+        }
+        fs::write(file.path(), [0xff]).unwrap();
+        assert_eq!(read(file.path()).unwrap(), [0xff]);
+        assert_eq!(read_text(file.path()).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(read("/proc/self/nothing").unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn children_of_every_thread_are_seen() {
+        let (begun, child) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        // A child belongs to the thread that has started it, for as long as that lives.
+        let thread = std::thread::spawn(move || {
+            let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
+            begun.send(child.id() as i32).unwrap();
+            ended.recv().ok();
+            child.kill().unwrap();
+            child.wait().unwrap();
+        });
+        let child = child.recv().unwrap();
+        assert!(children(std::process::id() as i32).contains(&child));
+        end.send(()).unwrap();
+        thread.join().unwrap();
     }
 
     #[test]

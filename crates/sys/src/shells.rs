@@ -1,8 +1,11 @@
 //! Finds the shells that are installed and that sessions can use.
 
 use std::fmt;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 
 const SUPPORTED: [&str; 4] = ["bash", "zsh", "sh", "dash"];
 /// Looked into after `PATH`, so that a process with a poor environment still finds them.
@@ -91,6 +94,17 @@ fn file_name(path: &Path) -> Option<&str> {
 
 fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// The name of the program that `path` is where `/` is `root`, with links as they lead inside.
+pub fn program_below(root: &str, path: &str) -> Option<String> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let dir = rustix::fs::open(root, flags | OFlags::DIRECTORY, Mode::empty()).ok()?;
+    let file = rustix::fs::openat2(&dir, path, flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()?;
+    let stat = rustix::fs::fstat(&file).ok()?;
+    let is_file = FileType::from_raw_mode(stat.st_mode).is_file();
+    let real = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+    (is_file && stat.st_mode & 0o111 != 0).then_some(file_name(&real)?.to_owned())
 }
 
 impl fmt::Display for Unavailable {

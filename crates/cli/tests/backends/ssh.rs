@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use trl_runtime::Config;
 use trl_runtime::backend::{Backend, Ssh};
-use trl_testkit::{GUARD, process, wait_until};
+use trl_testkit::{GUARD, needs, process, wait_until};
 
 use super::conformance;
 use super::daemon::{Daemon, Home, World};
@@ -51,7 +51,7 @@ impl Far {
     /// `None` where SSH cannot be tried.
     fn with(sharing: Sharing) -> Option<Far> {
         if let Some(obstacle) = obstacle() {
-            trl_testkit::needs::skip(obstacle);
+            needs::skip(obstacle);
             return None;
         }
         let dir = tempfile::Builder::new().prefix("trl-ssh-").tempdir().unwrap();

@@ -100,7 +100,9 @@ fn a_command_that_dies_of_the_signal_named_was_cancelled(shell: Shell) {
     for (signal, code) in [("KILL", 137), ("TERM", 143), ("INT", 130)] {
         let (request, exec_id) =
             session.stream_until(json!({"command": "echo up; sh -c 'sleep 30; :'"}), "up\n");
-        wait_until("sleep runs", GUARD, || process::descendants(pid).len() > 1);
+        // Before it is `sleep`, it is a copy of the shell that lets INT pass, as it does when Ctrl-C is pressed.
+        let sleeps = |pid: i32| process::read(pid).is_some_and(|process| process.name == "sleep");
+        wait_until("sleep runs", GUARD, || process::descendants(pid).into_iter().any(sleeps));
         session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id, "signal": signal}));
         let data = session.connection.finish(request).data();
         let told = (&data["exit_code"], &data["signal"], &data["cancelled"]);

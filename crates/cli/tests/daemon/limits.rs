@@ -6,7 +6,9 @@ use trl_protocol::{Method as _, methods as m};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use trl_testkit::process::Signal;
-use trl_testkit::{Connection, Daemon, GUARD, Session, Shell, daemon, numbers, process, trl, wait_until};
+use trl_testkit::{
+    Connection, Daemon, GUARD, Session, Shell, daemon, needs, numbers, process, trl, wait_until,
+};
 
 /// A refusal must have this code and name all of these.
 #[track_caller]
@@ -119,7 +121,7 @@ fn a_thousand_clients_are_served_without_a_word() {
     const MANY: u64 = 1024;
     let open_files = getrlimit(Resource::Nofile);
     if open_files.maximum.is_some_and(|most| most < 4 * MANY) {
-        eprintln!("skipped: this user may not have so many files open (ulimit -Hn)");
+        needs::skip("this user may not have so many files open (ulimit -Hn)");
         return;
     }
     // As many as the test itself has at hand; the daemon sees to itself.

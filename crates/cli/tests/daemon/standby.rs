@@ -1,11 +1,24 @@
-//! The host that stands by for the next session: used, replaced, and never left behind.
+//! The host that stands by for the next session, and the launcher that has forked it: used, replaced, and never left behind.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use serde_json::json;
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::process::{Signal, signal};
 use trl_testkit::{Daemon, GUARD, Shell, daemon, process, wait_until};
 
-/// The daemon's children that have no session: the keeper of the host that stands by, and that host.
+/// The daemon's only child, which forks hosts.
+fn launcher(daemon: &Daemon) -> i32 {
+    let children = process::children(daemon.pid());
+    assert_eq!(children.len(), 1);
+    children[0]
+}
+
+/// The hosts' keepers are the launcher's children. One host has no session: its keeper, and itself.
 fn standing_by(daemon: &Daemon) -> Option<(i32, i32)> {
-    process::children(daemon.pid()).into_iter().find_map(|keeper| match process::children(keeper)[..] {
+    let keepers = process::children(daemon.pid()).into_iter().flat_map(process::children);
+    keepers.into_iter().find_map(|keeper| match process::children(keeper)[..] {
         [host] if process::children(host).is_empty() => Some((keeper, host)),
         _ => None,
     })
@@ -56,12 +69,100 @@ fn it_ends_with_its_daemon_however_that_ends() {
     let mut daemon = daemon!();
     daemon.session(Shell::Bash);
     let (keeper, host) = await_standing_by(&daemon);
+    let launcher = launcher(&daemon);
     daemon.kill9();
     process::assert_ends("the host that stood by", host);
     process::assert_ends("its keeper", keeper);
+    process::assert_ends("the launcher", launcher);
     daemon.restart();
     daemon.session(Shell::Bash);
     let (keeper, host) = await_standing_by(&daemon);
     daemon.terminate();
     assert!(!process::alive(host) && !process::alive(keeper), "the daemon waits for it");
+}
+
+/// Its hosts live on without it, and their processes end as ever.
+#[test]
+fn a_launcher_that_was_killed_is_not_missed() {
+    let daemon = daemon!();
+    let mut first = daemon.session(Shell::Bash);
+    first.ok("x=1");
+    let (_, host) = await_standing_by(&daemon);
+    let former = launcher(&daemon);
+    signal(former, Signal::KILL);
+    process::assert_ends("the launcher", former);
+    let mut second = daemon.session(Shell::Bash);
+    assert_eq!(second.host_pid(), host, "the one that stood by is as good as ever");
+    second.ok("true");
+    await_standing_by(&daemon);
+    assert_ne!(launcher(&daemon), former);
+    assert_eq!(first.ok("echo $x"), "1\n");
+    first.destroy();
+    second.destroy();
+    wait_until("nobody stands by without sessions", GUARD, || process::children(daemon.pid()).is_empty());
+}
+
+/// One that does not answer is replaced. What was asked of it is forgotten, should it go on later.
+#[test]
+fn a_launcher_that_does_not_answer_is_replaced() {
+    let daemon = daemon!();
+    let mut first = daemon.session(Shell::Bash);
+    await_standing_by(&daemon);
+    let former = launcher(&daemon);
+    signal(former, Signal::STOP);
+    // The first gets the host that stands by; there is none for the second.
+    let mut others = [daemon.session(Shell::Bash), daemon.session(Shell::Bash)];
+    process::assert_ends("the launcher that was stopped", former);
+    assert_ne!(launcher(&daemon), former);
+    for session in others.iter_mut().chain([&mut first]) {
+        session.ok("true");
+    }
+    await_standing_by(&daemon);
+}
+
+/// The launcher is for sessions, also if the last one that was asked for could not be made.
+#[test]
+fn a_session_that_cannot_be_made_leaves_no_launcher() {
+    let daemon = daemon!();
+    let shell = daemon.work().join("bash");
+    std::fs::write(&shell, "#!/nowhere/interpreter\n").unwrap();
+    std::fs::set_permissions(&shell, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for _ in 0..2 {
+        let asked = json!({"shell": shell.display().to_string()});
+        daemon.connect().call(m::SessionCreate::NAME, asked).unwrap_err();
+        wait_until("nobody stands by without sessions", GUARD, || process::children(daemon.pid()).is_empty());
+        daemon.session(Shell::Bash).destroy();
+    }
+}
+
+#[test]
+fn hosts_have_nothing_of_each_other() {
+    let daemon = daemon!();
+    let mut sessions: Vec<_> = (0..4).map(|_| daemon.session(Shell::Bash)).collect();
+    await_standing_by(&daemon);
+    let launcher = launcher(&daemon);
+    // The null device, what it writes to, and the daemon's socket.
+    assert_eq!(process::open_descriptors(launcher), 4);
+    let hosts: Vec<i32> = sessions.iter_mut().map(|session| session.host_pid()).collect();
+    let to_daemon = sockets(launcher);
+    assert_eq!(to_daemon.len(), 1);
+    for &host in &hosts {
+        assert!(
+            !sockets(host).contains(&to_daemon[0]),
+            "a host would keep it open for a launcher that has ended"
+        );
+    }
+    let open: Vec<usize> = hosts.iter().map(|host| process::open_descriptors(*host)).collect();
+    assert!(open.iter().all(|count| *count == open[0]), "{open:?}");
+    for host in hosts {
+        let keeper = process::read(host).unwrap().parent;
+        assert_eq!((process::open_descriptors(keeper), process::read(keeper).unwrap().parent), (0, launcher));
+    }
+}
+
+/// What `/proc` calls them; different ends of a pair are different.
+fn sockets(pid: i32) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let targets = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    targets.filter(|target| target.to_string_lossy().starts_with("socket:")).collect()
 }

@@ -1,15 +1,14 @@
 //! The machine fails: full and read-only disks, directories that vanish, shells that cannot be
 //! started. A clear error or a wait, nothing of others touched, and all is well when the cause is gone.
 
-#![expect(clippy::print_stderr, reason = "what could not be tested is told")]
-
 use std::fs;
 use std::process::Command;
 use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use trl_testkit::{
-    Connection, Daemon, GUARD, Session, Shell, daemon, in_each_shell, numbers, process, trl, wait_until,
+    Connection, Daemon, GUARD, Session, Shell, daemon, in_each_shell, needs, numbers, process, trl,
+    wait_until,
 };
 
 /// A mount of its own needs leave; where there is none, the visible word is all that is tested.
@@ -17,7 +16,7 @@ fn may_mount() -> bool {
     let tried = Command::new("unshare").args(["-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
     let may = tried.is_ok_and(|output| output.status.success());
     if !may {
-        eprintln!("skipped: this user may not mount a file system of its own (unshare -m)");
+        needs::skip("this user may not mount a file system of its own (unshare -m)");
     }
     may
 }

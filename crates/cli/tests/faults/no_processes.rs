@@ -3,13 +3,11 @@
 //!
 //! The limit does not apply to root, so the daemon runs as a user that nobody else is.
 
-#![expect(clippy::print_stderr, reason = "what could not be tested is told")]
-
 use std::process::Command;
 use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
-use trl_testkit::{Daemon, GUARD, Session, Shell, in_each_shell, process, trl, wait_until};
+use trl_testkit::{Daemon, GUARD, Session, Shell, in_each_shell, needs, process, trl, wait_until};
 
 const MANY: &str = "1000";
 
@@ -23,7 +21,7 @@ fn user() -> [String; 5] {
 fn as_nobody_else() -> Option<Daemon> {
     let user = user();
     if !Command::new("setpriv").args(&user).arg("true").status().is_ok_and(|status| status.success()) {
-        eprintln!("skipped: this user may not become another (setpriv)");
+        needs::skip("this user may not become another (setpriv)");
         return None;
     }
     // The program, too, may lie where only its builder can reach it.
@@ -50,6 +48,35 @@ fn is_pressure(error: Value) {
     assert_eq!(error["code"], "RESOURCE_PRESSURE", "{error}");
     let message = error["message"].as_str().unwrap_or_default();
     assert!(message.contains("processes") && message.contains("ulimit -u"), "{message}");
+}
+
+/// How many processes and threads a user has.
+fn tasks_of(user: &str) -> usize {
+    let tasks = |pid: i32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let field =
+            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
+        (field("Uid:") == Some(user)).then(|| field("Threads:")?.parse::<usize>().ok()).flatten()
+    };
+    process::all().into_iter().filter_map(|process| tasks(process.pid)).sum()
+}
+
+/// Whichever is the first of a session's processes that there is no room for.
+#[test]
+fn one_process_too_few_is_told_as_such() {
+    for room in 0..4 {
+        let Some(daemon) = as_nobody_else() else { return };
+        let mut session = daemon.session(Shell::Bash);
+        limit(&process::children(daemon.pid()), &(tasks_of(&user()[1]) + room).to_string());
+        let mut refusals = 0;
+        for _ in 0..4 {
+            if let Err(error) = session.connection.call(m::SessionCreate::NAME, json!({})) {
+                is_pressure(error);
+                refusals += 1;
+            }
+        }
+        assert!(refusals > 0, "room for {room}");
+    }
 }
 
 fn a_daemon_that_can_start_nothing_refuses_new_sessions_only(shell: Shell) {

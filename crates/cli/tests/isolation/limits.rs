@@ -1,10 +1,10 @@
 //! Limits of everything that a session starts.
 
-#![expect(clippy::print_stdout, reason = "a test that cannot run says so")]
+use std::path::PathBuf;
 
 use serde_json::json;
 use trl_protocol::{Method as _, methods as m};
-use trl_testkit::{Daemon, GUARD, Shell, daemon, trl, wait_until};
+use trl_testkit::{Daemon, GUARD, Shell, daemon, needs, trl, wait_until};
 
 use super::outside::NOBODY;
 
@@ -20,7 +20,7 @@ pub(crate) fn has_groups(daemon: &Daemon) -> bool {
         }
         Err(fault) => {
             assert_eq!(fault["code"], "ISOLATION_UNAVAILABLE", "{fault}");
-            println!("skipped: {fault}");
+            needs::skip(&format!("{fault}"));
             false
         }
     }
@@ -147,6 +147,45 @@ fn usage_is_told() {
         let page = daemon.http().ask("GET", "/metrics", &[], b"").text();
         assert!(page.contains("trl_sessions_cpu_seconds "), "{page}");
     }
+}
+
+/// The kernel keeps groups that nobody removes.
+#[test]
+fn groups_go_with_their_session_however_it_ends() {
+    let daemon = daemon!();
+    if !has_groups(&daemon) {
+        return;
+    }
+    for limits in [json!({}), json!({"memory": "256M", "pids": 50, "cpu": 1.0})] {
+        for is_killed in [false, true] {
+            let mut session = daemon.session_with(Shell::Bash, json!({"limits": limits}));
+            session.ok("sleep 1000 & true");
+            let groups = groups_of(session.host_pid());
+            assert!(!groups.is_empty());
+            if is_killed {
+                session.kill_host();
+            } else {
+                session.destroy();
+            }
+            wait_until("the groups are gone", GUARD, || groups.iter().all(|group| !group.exists()));
+        }
+    }
+}
+
+/// Wherever a hierarchy is mounted, at any depth.
+fn groups_of(host: i32) -> Vec<PathBuf> {
+    let begins = format!("trl-session-{host}-");
+    let (mut found, mut rest) = (Vec::new(), vec![PathBuf::from("/sys/fs/cgroup")]);
+    while let Some(dir) = rest.pop() {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&begins) {
+                found.push(entry.path());
+            } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                rest.push(entry.path());
+            }
+        }
+    }
+    found
 }
 
 /// How long it takes is a matter of the benchmark; that everybody is answered is not.

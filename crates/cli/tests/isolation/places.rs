@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
-use trl_testkit::{Daemon, Shell, daemon, trl};
+use trl_testkit::{Daemon, Shell, daemon, needs, trl};
 
 use super::outside::NOBODY;
 
@@ -240,7 +240,7 @@ fn a_port_is_waited_for_in_the_sessions_own_network() {
     for daemon in daemons() {
         let mut session = daemon.session_with(Shell::Bash, json!({"isolation": "workspace"}));
         if session.run("command -v /usr/bin/python3").exit_code != Some(0) {
-            println!("skipped: there is no python3");
+            needs::skip("there is no python3");
             return;
         }
         let wait = |exec: &str, more: Value| {

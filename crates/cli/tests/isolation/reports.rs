@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use trl_protocol::{Method as _, methods as m};
-use trl_testkit::{Daemon, Shell, daemon, trl};
+use trl_testkit::{Daemon, Shell, daemon, needs, trl};
 
 use super::escapes::escapes;
 use super::outside::{NOBODY, Outside};
@@ -53,7 +53,7 @@ fn what_cannot_be_enforced_is_refused() {
 #[test]
 fn without_namespaces_less_is_accepted_only_on_request() {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can take namespaces away from a daemon");
+        needs::skip("only root can take namespaces away from a daemon");
         return;
     }
     // In a user namespace that may have no others below it.

@@ -9,7 +9,7 @@ use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use trl_testkit::{Daemon, Session, Shell, daemon, trl};
+use trl_testkit::{Daemon, Session, Shell, daemon, needs, trl};
 
 use super::escapes::escapes;
 use super::outside::{NOBODY, Outside};
@@ -37,6 +37,16 @@ fn unpacked(user: u32) -> Option<TempDir> {
     Some(dir)
 }
 
+/// With sessions of root's and of an ordinary user's, each in a root of their own.
+fn for_each_user(check: impl Fn(&Daemon, &Path)) {
+    for daemon in [daemon!(), Daemon::builder(trl!()).as_user(NOBODY).start()] {
+        match unpacked(daemon.user()) {
+            Some(root) => check(&daemon, root.path()),
+            None => return needs::skip("there is no busybox"),
+        }
+    }
+}
+
 fn session(daemon: &Daemon, root: &Path, more: Value) -> Session {
     let mut isolation = json!({"profile": "strict", "root": root});
     isolation.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
@@ -45,12 +55,8 @@ fn session(daemon: &Daemon, root: &Path, more: Value) -> Session {
 
 #[test]
 fn the_directory_is_everything_that_there_is() {
-    for daemon in [daemon!(), Daemon::builder(trl!()).as_user(NOBODY).start()] {
-        let Some(root) = unpacked(daemon.user()) else {
-            println!("skipped: there is no busybox");
-            return;
-        };
-        let mut inside = session(&daemon, root.path(), json!({}));
+    for_each_user(|daemon, root| {
+        let mut inside = session(daemon, root, json!({}));
         inside.run("cat /etc/own; ls /etc; ls /usr 2>/dev/null").prints("of the root\nown\n", "");
         inside
             .run("pwd; echo made > here; cat here")
@@ -59,32 +65,45 @@ fn the_directory_is_everything_that_there_is() {
         assert_eq!(fs::read_to_string(daemon.work().join("here")).unwrap(), "made\n");
         // Changes are seen inside, and stay there.
         inside.run("echo new > /etc/new && rm /etc/own && ls /etc").exits(0).prints("new\n", "");
-        assert_eq!(fs::read_to_string(root.path().join("etc/own")).unwrap(), "of the root\n");
-        assert!(!root.path().join("etc/new").exists());
+        assert_eq!(fs::read_to_string(root.join("etc/own")).unwrap(), "of the root\n");
+        assert!(!root.join("etc/new").exists());
         inside.destroy();
         // Unless it may be written.
-        let mut inside = session(&daemon, root.path(), json!({"write": [root.path()]}));
+        let mut inside = session(daemon, root, json!({"write": [root]}));
         inside.ok("echo new > /etc/new");
-        assert_eq!(fs::read_to_string(root.path().join("etc/new")).unwrap(), "new\n");
+        assert_eq!(fs::read_to_string(root.join("etc/new")).unwrap(), "new\n");
         let by_request = inside.params(json!({"path": "/etc/own"}));
         assert_eq!(daemon.connect().ok(m::FileRead::NAME, by_request)["text"], "of the root\n");
         inside.destroy();
-    }
+    });
+}
+
+/// The shell of busybox prompts on its stdout.
+#[test]
+fn commands_run_in_one_living_shell() {
+    for_each_user(|daemon, root| {
+        let mut inside = session(daemon, root, json!({}));
+        let first = inside.ok("echo $$");
+        for number in 0..20 {
+            let ran = inside.run(&format!("echo $$; (exit {number})"));
+            assert_eq!((ran.exit_code, &ran.stdout), (Some(number), &first), "{ran:?}");
+            assert!(ran.notes.is_empty(), "{ran:?}");
+        }
+        let ran = inside.run_with(json!({"command": "test -t 1 && echo terminal", "tty": true}));
+        assert_eq!(ran.stdout, "terminal\r\n", "{ran:?}");
+        inside.destroy();
+    });
 }
 
 #[test]
 fn nothing_leads_out_of_it() {
-    for daemon in [daemon!(), Daemon::builder(trl!()).as_user(NOBODY).start()] {
-        let Some(root) = unpacked(daemon.user()) else {
-            println!("skipped: there is no busybox");
-            return;
-        };
+    for_each_user(|daemon, root| {
         let outside = daemon.user_home().join("outside");
         fs::write(&outside, "secret").unwrap();
-        symlink(&outside, root.path().join("etc/link")).unwrap();
-        symlink("../../../../../../../../etc/passwd", root.path().join("etc/up")).unwrap();
-        for more in [json!({}), json!({"write": [root.path()]})] {
-            let mut inside = session(&daemon, root.path(), more);
+        symlink(&outside, root.join("etc/link")).unwrap();
+        symlink("../../../../../../../../etc/passwd", root.join("etc/up")).unwrap();
+        for more in [json!({}), json!({"write": [root]})] {
+            let mut inside = session(daemon, root, more);
             for attempt in [
                 "cat /etc/link",
                 "cat /etc/up",
@@ -102,10 +121,10 @@ fn nothing_leads_out_of_it() {
             }
             inside.destroy();
         }
-        let attacked = Outside::around(&daemon);
-        let isolation = json!({"profile": "strict", "root": root.path()});
-        let (escaped, tried) = escapes(&daemon, &attacked, Shell::Sh, isolation, false);
+        let attacked = Outside::around(daemon);
+        let isolation = json!({"profile": "strict", "root": root});
+        let (escaped, tried) = escapes(daemon, &attacked, Shell::Sh, isolation, false);
         assert!(tried >= 160 && attacked.is_untouched(), "{tried}");
         assert_eq!(escaped, std::collections::BTreeSet::new());
-    }
+    });
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use trl_protocol::{Method as _, methods as m};
-use trl_testkit::{Daemon, GUARD, Shell, daemon, process, trl, wait_until};
+use trl_testkit::{Daemon, GUARD, Shell, daemon, needs, process, trl, wait_until};
 
 use super::outside::NOBODY;
 
@@ -139,7 +139,7 @@ fn tools_run_inside() {
     ];
     for (tool, command) in tools {
         if session.run(&format!("command -v {tool}")).exit_code != Some(0) {
-            println!("skipped: there is no {tool}");
+            needs::skip(&format!("there is no {tool}"));
             continue;
         }
         let ran = session.run_with(json!({"command": command, "timeout_s": 60}));
@@ -187,7 +187,7 @@ fn another_root() {
     let root = tempfile::Builder::new().prefix("trl-root-").tempdir_in("/var/tmp").expect("a directory");
     let busybox = ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| process::exists(path));
     let Some(busybox) = busybox else {
-        println!("skipped: there is no busybox for a root of its own");
+        needs::skip("there is no busybox for a root of its own");
         return;
     };
     std::fs::create_dir(root.path().join("bin")).expect("a directory");

@@ -108,6 +108,34 @@ fn programs_may_clean_up_unless_forced(shell: Shell) {
     }
 }
 
+/// The shell itself waits at its prompt.
+fn jobs_may_clean_up_too(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let job = "sh -c 'trap \"sleep 0.1; touch cleaned; exit\" TERM; touch up; while :; do sleep 0.05; done'";
+    session.ok(&format!("{job} >/dev/null 2>&1 &"));
+    wait_until("the job runs", GUARD, || daemon.work().join("up").exists());
+    wait_until("the shell is idle", GUARD, || session.info()["state"] == "idle");
+    session.destroy();
+    assert!(daemon.work().join("cleaned").exists());
+}
+
+/// The session ends while the shell prints its state, after the reply: nothing of that is the trap's.
+fn a_trap_on_exit_has_its_own_output(shell: Shell) {
+    let daemon = daemon!();
+    let left = daemon.work().join("left");
+    for round in 0..12 {
+        let mut session = daemon.session(shell);
+        let job = if round % 2 == 0 { "" } else { "; sleep 1000 &" };
+        // There is much to print, so that its end comes in the middle of it.
+        session
+            .ok(&format!("x=$(head -c 200000 /dev/zero | tr '\\0' a); trap 'echo goodbye > left' EXIT{job}"));
+        session.destroy();
+        assert_eq!(std::fs::read_to_string(&left).unwrap_or_default(), "goodbye\n");
+        std::fs::remove_file(&left).ok();
+    }
+}
+
 fn a_lost_host_is_told_of(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session_with(shell, json!({"name": "lost"}));
@@ -136,8 +164,19 @@ in_each_shell!(
     a_session_ends_with_everything_in_it,
     a_running_command_hears_of_its_sessions_end,
     programs_may_clean_up_unless_forced,
+    jobs_may_clean_up_too,
     a_lost_host_is_told_of,
 );
+
+#[test]
+fn a_trap_on_exit_in_bash_has_its_own_output() {
+    a_trap_on_exit_has_its_own_output(Shell::Bash);
+}
+
+#[test]
+fn a_trap_on_exit_in_zsh_has_its_own_output() {
+    a_trap_on_exit_has_its_own_output(Shell::Zsh);
+}
 
 #[test]
 fn a_name_can_stand_for_its_session_everywhere() {

@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "that is how a test fails")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
 use trl_protocol::{Method as _, methods as m};
 
 use serde_json::json;
-use trl_testkit::{Daemon, GUARD, Session, Shell, daemon, wait_until};
+use trl_testkit::{Daemon, GUARD, Session, Shell, daemon, process, wait_until};
 
 const WITH_FILES: [(Shell, &str); 2] = [(Shell::Bash, ".bashrc"), (Shell::Zsh, ".zshrc")];
 
@@ -71,13 +73,75 @@ fn cancelling_what_waits_for_start_up_files_interrupts_them() {
         wait_until("the command is queued", GUARD, || {
             !other.ok(m::ExecList::NAME, listed())["execs"].as_array().unwrap().is_empty()
         });
-        other.ok(m::ExecCancel::NAME, listed());
+        for _ in 0..3 {
+            other.ok(m::ExecCancel::NAME, listed());
+        }
         let cancelled = session.connection.finish(request);
         assert_eq!((&cancelled.data()["cancelled"], &cancelled.data()["stdout"]), (&json!(true), &json!("")));
         await_state(&mut session, "idle");
         session.run("echo free").exits(0).prints("free\n", "");
         session.destroy();
     }
+}
+
+/// Until it has prepared for it, a shell would die of an interrupt or miss it. Here that takes long.
+#[test]
+fn a_shell_that_is_not_prepared_yet_survives_a_cancel() {
+    let daemon = daemon!();
+    for (shell, file) in WITH_FILES {
+        fs::write(daemon.user_home().join(file), "echo begun; sleep 1000\n").unwrap();
+        let slow = daemon.work().join(shell.name());
+        let script =
+            format!("#!/usr/bin/perl\nselect undef, undef, undef, 0.5;\nexec '{}', @ARGV;\n", shell.name());
+        fs::write(&slow, script).unwrap();
+        fs::set_permissions(&slow, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut connection = daemon.connect();
+        let asked = json!({"shell": slow.display().to_string(), "rc": true, "name": shell.name()});
+        let request = connection.begin(m::SessionCreate::NAME, asked);
+        let mut other = daemon.connect();
+        let named = json!({"session_id": shell.name()});
+        wait_until("there is a shell", GUARD, || {
+            other.call(m::SessionInfo::NAME, named.clone()).is_ok_and(|info| info["pid"].is_number())
+        });
+        other.ok(m::ExecCancel::NAME, named.clone());
+        let created = connection.finish(request);
+        // If the interrupt came before there were files to leave, it takes longer.
+        assert!(["idle", "creating"].contains(&created.data()["state"].as_str().unwrap()), "{created:?}");
+        let ran = other.ok(m::ExecRun::NAME, json!({"session_id": shell.name(), "command": "echo free"}));
+        assert_eq!((&ran["exit_code"], &ran["stdout"]), (&json!(0), &json!("free\n")), "{ran}");
+        other.ok(m::SessionDestroy::NAME, named);
+    }
+}
+
+#[test]
+fn start_up_files_that_do_not_heed_an_interrupt_are_left_by_force() {
+    let daemon = daemon!();
+    for (shell, file) in WITH_FILES {
+        let told = daemon.work().join(format!("pid-{}", shell.name()));
+        let program = format!("sh -c 'echo $$ > {}; exec sleep 1000'", told.display());
+        let text = format!("trap '' INT; were_read=yes; {program}\n");
+        fs::write(daemon.user_home().join(file), text).unwrap();
+        let mut session = daemon.session_with(shell, json!({"rc": true}));
+        let read_pid = || fs::read_to_string(&told).ok()?.trim().parse::<i32>().ok();
+        wait_until("the files are read", GUARD, || read_pid().is_some());
+        let params = session.params(json!({}));
+        session.connection.ok(m::ExecCancel::NAME, params);
+        let ran = session.run("echo free $were_read").exits(0).prints("free\n", "");
+        assert!(ran.notes.iter().any(|note| note.contains("did not heed the interrupt")), "{ran:?}");
+        process::assert_ends("a program of the files", read_pid().unwrap());
+        session.destroy();
+    }
+}
+
+#[test]
+fn a_signal_that_ends_nothing_leaves_start_up_files_alone() {
+    let daemon = daemon!();
+    let (shell, file) = WITH_FILES[0];
+    fs::write(daemon.user_home().join(file), "sleep 5; kept=yes\n").unwrap();
+    let mut session = daemon.session_with(shell, json!({"rc": true}));
+    let params = session.params(json!({"signal": "WINCH"}));
+    session.connection.ok(m::ExecCancel::NAME, params);
+    session.run("echo $kept").exits(0).prints("yes\n", "");
 }
 
 #[test]

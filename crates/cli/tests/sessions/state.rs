@@ -260,3 +260,16 @@ fn random_numbers_continue_from_their_seed() {
         assert_eq!(apart, together, "{shell:?}: the engine draws no numbers of its own");
     }
 }
+
+/// The word `return` in a comment: only what could use it is run from a file.
+#[test]
+fn what_a_text_does_to_its_own_file_is_gone_with_it() {
+    let daemon = daemon!();
+    let mut session = daemon.session(Shell::Bash);
+    session.ok("printf '#%0200d\\necho STALE\\n' 0 >>\"$BASH_SOURCE\"; exec 9<>\"$BASH_SOURCE\" # return");
+    for number in 0..4 {
+        let long = " ".repeat(80);
+        session.run(&format!("echo {number}{long}")).exits(0).prints(&format!("{number}\n"), "");
+        session.run("cat <&9 | grep -c echo.[0-9] # return").prints("0\n", "");
+    }
+}

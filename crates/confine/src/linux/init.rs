@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -37,6 +37,8 @@ pub enum StreamFrom {
     Null,
     /// A descriptor that comes with the request.
     Given,
+    /// The same, of a process that gets a terminal all the same.
+    GivenBesideTerminal,
     /// The terminal that is made for it.
     Terminal,
 }
@@ -202,10 +204,14 @@ fn spawn(streams: [StreamFrom; 3], size: (u16, u16), fds: Vec<OwnedFd>) -> io::R
     let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
     let text = channel::read_all(&fds.next().ok_or_else(invalid)?)?;
     let program = Program::decode(&text).ok_or_else(invalid)?;
-    let terminal = if streams.contains(&StreamFrom::Terminal) { Some(open_terminal(size)?) } else { None };
+    let needs_terminal =
+        |from: &StreamFrom| matches!(from, StreamFrom::Terminal | StreamFrom::GivenBesideTerminal);
+    let terminal = if streams.iter().any(needs_terminal) { Some(open_terminal(size)?) } else { None };
     let mut stdio = |from: StreamFrom| match from {
         StreamFrom::Null => Ok(Stdio::null()),
-        StreamFrom::Given => fds.next().map(Stdio::from).ok_or_else(invalid),
+        StreamFrom::Given | StreamFrom::GivenBesideTerminal => {
+            fds.next().map(Stdio::from).ok_or_else(invalid)
+        }
         StreamFrom::Terminal => {
             let (_, program_end) = terminal.as_ref().ok_or_else(invalid)?;
             Ok(Stdio::from(program_end.try_clone()?))
@@ -228,20 +234,20 @@ fn spawn(streams: [StreamFrom; 3], size: (u16, u16), fds: Vec<OwnedFd>) -> io::R
     let is_there = |dir: &&OsStr| std::fs::metadata(dir).is_ok_and(|meta| meta.is_dir());
     let dir = directories.into_iter().find(is_there).unwrap_or(OsStr::new("/"));
     command.env("PWD", dir).current_dir(dir);
-    let on_terminal = terminal.is_some();
+    let controlling = terminal.as_ref().map(|(_, program_end)| program_end.as_raw_fd());
     // SAFETY: only async-signal-safe system calls between fork and exec.
-    unsafe { command.pre_exec(move || become_leader(on_terminal)) };
+    unsafe { command.pre_exec(move || become_leader(controlling)) };
     let child = command.spawn()?;
     let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
     Ok(Started { pid: child.id() as i32, pidfd, terminal: terminal.map(|(master, _)| master) })
 }
 
 /// In the child: a session of its own, on its terminal if it has one, and signals as programs expect them.
-fn become_leader(on_terminal: bool) -> io::Result<()> {
+fn become_leader(terminal: Option<RawFd>) -> io::Result<()> {
     rustix::process::setsid()?;
-    if on_terminal {
-        // SAFETY: descriptor 1 is the terminal, given by the parent.
-        rustix::process::ioctl_tiocsctty(unsafe { BorrowedFd::borrow_raw(1) })?;
+    if let Some(terminal) = terminal {
+        // SAFETY: the parent keeps the terminal open until the child has become another program.
+        rustix::process::ioctl_tiocsctty(unsafe { BorrowedFd::borrow_raw(terminal) })?;
     }
     default_signals();
     Ok(())

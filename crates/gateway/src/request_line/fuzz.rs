@@ -1,5 +1,7 @@
 //! Whatever line comes in, it is a request or it is refused to an id that can be written.
 
+use trl_protocol::Request;
+
 use super::read;
 
 #[test]
@@ -24,6 +26,8 @@ fn fuzz_request_lines() {
         b"\"id\":",
         b"\"params\":",
         b"\"method\":\"exec.stream\"",
+        b"\"method\":\"exec.run\"",
+        b"\"command\":\"x\"",
         b"{\"a\":{\"a\":{\"a\":",
         b"9007199254740993",
         b"0.1",
@@ -33,6 +37,12 @@ fn fuzz_request_lines() {
     trl_testkit::fuzz(&corpus, words, |line| match read(line) {
         Ok(call) => {
             assert!(serde_json::from_str::<serde_json::Value>(&call.id).is_ok(), "{}", call.id);
+            if let Request::ExecRun(_) = &call.request {
+                // Read by a way of its own, to the same end.
+                let line: serde_json::Value = serde_json::from_slice(line).unwrap();
+                let expected = Request::parse("exec.run", line["params"].clone());
+                assert_eq!(Ok(&call.request), expected.as_ref());
+            }
             call.request.info().name.to_owned()
         }
         Err(refusal) => {

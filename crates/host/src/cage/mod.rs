@@ -97,7 +97,7 @@ impl Cage {
     pub(crate) fn enter(spec: &SessionSpec, mut groups: Groups) -> Result<Cage, Fault> {
         let outside = spec.outside.as_deref().cloned();
         let isolation = spec.isolation.clone().filter(|_| outside.is_none()).unwrap_or_default();
-        if groups.entrances().is_err() {
+        if !groups.are_there() {
             // Somebody has removed them while this host stood by.
             groups = Groups::make();
         }

@@ -83,7 +83,7 @@ pub(crate) struct Running {
     /// The last signal that someone asked for by name.
     pub(crate) named: Option<i32>,
     /// While the command is being stopped.
-    pub(crate) targets: Option<StopTargets>,
+    pub(crate) targets: Option<Box<StopTargets>>,
     /// None for a command in the shell, whose deadlines are the driver's.
     pub(crate) background: Option<Background>,
 }

@@ -23,7 +23,8 @@ const MAX_NOTES: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Commands {
-    execs: BTreeMap<u64, Exec>,
+    /// Boxed: the map moves its entries whenever one comes or goes.
+    execs: BTreeMap<u64, Box<Exec>>,
     /// Commands that something may still come from; the others are only kept.
     active: BTreeSet<u64>,
     queue: VecDeque<u64>,
@@ -34,6 +35,8 @@ pub(crate) struct Commands {
     started: u64,
     /// Bytes of all commands, by stream.
     printed: [u64; 2],
+    /// Disk that the output of all commands in the table uses.
+    kept_bytes: u64,
     journal: Journal,
     caps: Caps,
 }
@@ -43,11 +46,12 @@ impl Commands {
     pub(crate) fn new(
         journal: Journal,
         caps: Caps,
-        execs: BTreeMap<u64, Exec>,
+        execs: BTreeMap<u64, Box<Exec>>,
         next_number: u64,
         started: u64,
     ) -> Commands {
         Commands {
+            kept_bytes: execs.values().map(|exec| exec.journal.disk_bytes()).sum(),
             execs,
             active: BTreeSet::new(),
             queue: VecDeque::new(),
@@ -61,21 +65,21 @@ impl Commands {
     }
 
     pub(crate) fn get(&self, number: u64) -> Option<&Exec> {
-        self.execs.get(&number)
+        self.execs.get(&number).map(Box::as_ref)
     }
 
     pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut Exec> {
-        self.execs.get_mut(&number)
+        self.execs.get_mut(&number).map(Box::as_mut)
     }
 
     /// All that are known, oldest first.
     pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = &Exec> {
-        self.execs.values()
+        self.execs.values().map(Box::as_ref)
     }
 
     /// Those that something may still come from.
     pub(crate) fn active(&self) -> impl Iterator<Item = &Exec> {
-        self.active.iter().filter_map(|number| self.execs.get(number))
+        self.active.iter().filter_map(|number| self.execs.get(number).map(Box::as_ref))
     }
 
     pub(crate) fn active_numbers(&self) -> Vec<u64> {
@@ -131,7 +135,7 @@ impl Commands {
         let number = self.next_number;
         self.next_number += 1;
         let exec = make(number, self.journal.begin(number, start))?;
-        self.execs.insert(number, exec);
+        self.execs.insert(number, Box::new(exec));
         self.active.insert(number);
         Ok(number)
     }
@@ -140,9 +144,7 @@ impl Commands {
     pub(crate) fn discard(&mut self, number: u64) -> Option<Discarded> {
         self.queue.retain(|queued| *queued != number);
         self.active.remove(&number);
-        let exec = self.execs.remove(&number)?;
-        self.journal.discard(exec.journal);
-        Some(Discarded { requester: exec.requester })
+        self.remove(number)
     }
 
     // The queue.
@@ -249,8 +251,9 @@ impl Commands {
     pub(crate) fn append(&mut self, number: u64, stream: Stream, bytes: &[u8]) -> Option<u64> {
         self.printed[stream.index()] += bytes.len() as u64;
         let exec = self.execs.get_mut(&number)?;
-        let offset = exec.journal.total(stream);
+        let (offset, before) = (exec.journal.total(stream), exec.journal.disk_bytes());
         self.journal.append(&mut exec.journal, stream, bytes);
+        self.kept_bytes = self.kept_bytes - before + exec.journal.disk_bytes();
         Some(offset)
     }
 

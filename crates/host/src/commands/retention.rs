@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use trl_protocol::limits;
 
-use super::{Commands, Phase};
+use super::{Commands, Discarded, Exec, Phase};
 
-/// Commands that are looked at when there is one too many.
-const AT_ONCE: usize = 16;
+/// Commands that are looked at when there is too much; every so many commands, all of them are.
+const AT_ONCE: u64 = 16;
 
 impl Commands {
     /// Forgets the oldest finished commands beyond what is kept. Those whose output somebody still
@@ -15,31 +15,40 @@ impl Commands {
     pub(crate) fn prune(&mut self, is_followed: impl Fn(u64) -> bool) {
         let (execs, active) = (&self.execs, &mut self.active);
         active.retain(|number| execs.get(number).is_some_and(|exec| !exec.is_over()));
-        let mut count = self.execs.len();
-        // Commands are counted every time; adding up bytes takes longer and is done now and then.
-        let is_inventory = self.started.is_multiple_of(16);
-        if count <= limits::KEPT_EXECS && !is_inventory {
+        let is_thorough = self.started.is_multiple_of(AT_ONCE);
+        if !self.is_too_much() && !is_thorough {
             return;
         }
-        let (mut bytes, most) = match is_inventory {
-            true => (self.execs.values().map(|exec| exec.journal.disk_bytes()).sum(), count),
-            false => (0, AT_ONCE),
-        };
-        let numbers: Vec<u64> = self.execs.keys().take(most).copied().collect();
-        for number in numbers {
-            let Some(exec) = self.execs.get(&number) else { continue };
+        let mut looked_at = 0;
+        let mut next = self.execs.first_key_value().map(|(number, _)| *number);
+        while let Some(number) = next
+            && (is_thorough || looked_at < AT_ONCE)
+        {
+            looked_at += 1;
+            let mut rest = self.execs.range(number..);
+            let exec = rest.next().map(|(_, exec)| exec);
+            next = rest.next().map(|(number, _)| *number);
+            let Some(exec) = exec else { return };
             let Phase::Finished { at, .. } = &exec.phase else { continue };
             let old = at.elapsed() > Duration::from_secs(limits::KEPT_EXEC_S);
-            if !old && count <= limits::KEPT_EXECS && bytes <= limits::KEPT_SESSION_BYTES {
-                break;
+            if !old && !self.is_too_much() {
+                return;
             }
-            if exec.is_over() && !is_followed(number) && count > 1 {
-                bytes = u64::saturating_sub(bytes, exec.journal.disk_bytes());
-                count -= 1;
-                if let Some(exec) = self.execs.remove(&number) {
-                    self.journal.discard(exec.journal);
-                }
+            if exec.is_over() && !is_followed(number) && self.execs.len() > 1 {
+                self.remove(number);
             }
         }
+    }
+
+    fn is_too_much(&self) -> bool {
+        self.execs.len() > limits::KEPT_EXECS || self.kept_bytes > limits::KEPT_SESSION_BYTES
+    }
+
+    /// Takes a command out of the table, with its journal.
+    pub(super) fn remove(&mut self, number: u64) -> Option<Discarded> {
+        let Exec { journal, requester, .. } = *self.execs.remove(&number)?;
+        self.kept_bytes -= journal.disk_bytes();
+        self.journal.discard(journal);
+        Some(Discarded { requester })
     }
 }

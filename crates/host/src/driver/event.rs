@@ -35,6 +35,8 @@ pub(crate) enum Event {
     Spawned(Fresh),
     /// The answer to [`Effect::SpawnShell`]: no process could be started.
     SpawnFailed,
+    /// The shell was interrupted, so that it leaves the user's start-up files.
+    StartupInterrupted,
     /// Somebody asks for a new shell.
     Restart,
     /// The session is being ended; no new command or shell is started from here on.
@@ -112,6 +114,8 @@ pub(crate) enum StartupFailure {
     Timeout,
     /// They ended the shell.
     Ended(Exit),
+    /// They were interrupted, and the shell did not survive that (so it ended) or did not leave them.
+    Interrupted(Option<Exit>),
 }
 
 /// How a process ended.

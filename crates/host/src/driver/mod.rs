@@ -11,6 +11,7 @@
 
 mod event;
 mod stage;
+mod starting;
 mod stop;
 #[cfg(test)]
 mod tests;
@@ -23,11 +24,10 @@ pub(crate) use event::{
     AskState, Attempt, CommandEnd, Effect, Event, Exit, Fresh, Launched, Next, Note, OwnLine, Prompt,
     Purpose, StartupFailure, StateRead, Status,
 };
-use stage::Stage;
+use stage::{Stage, StartupFiles};
+use starting::{on_startup_interrupted, starting};
 pub(crate) use stop::{Step, Stop, Why};
-use transitions::{
-    on_launched, on_line_failed, on_prompt_at_terminal, on_shell_ended, on_stop, on_time, starting,
-};
+use transitions::{on_launched, on_line_failed, on_prompt_at_terminal, on_stop};
 
 /// How long the shell may take for a line of the engine's that runs no command.
 pub(crate) const LINE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -103,12 +103,17 @@ impl Driver {
         matches!(self.stage, Stage::Settling { .. } | Stage::Clearing { .. }) && !self.ending
     }
 
+    /// Whether the shell is at work on a line of the engine's that prints its state, also while the session ends.
+    pub(crate) fn is_at_own_line(&self) -> bool {
+        matches!(self.stage, Stage::Settling { .. } | Stage::Clearing { .. })
+    }
+
     /// Whether the shell's prompt is trusted to tell that it is back.
     pub(crate) fn listens_for_prompt(&self) -> bool {
         match &self.stage {
             Stage::Running { stop, .. } => stop.is_none(),
             // What a start-up file has switched on may read the first line before it is run.
-            Stage::Starting { startup_files, .. } => *startup_files,
+            Stage::Starting { startup_files, .. } => *startup_files != StartupFiles::None,
             Stage::Dead
             | Stage::Replacing
             | Stage::Idle
@@ -158,16 +163,17 @@ impl Driver {
             },
             Event::Stop { exec, why } => on_stop(stage, exec, why, now, effects),
             Event::Stragglers { alive } => self.on_stragglers(stage, alive, now, effects),
-            Event::ShellEnded(exit) => on_shell_ended(stage, exit, effects),
+            Event::ShellEnded(exit) => self.on_shell_ended(stage, exit, effects),
             Event::Spawned(fresh) => self.on_spawned(stage, fresh, now, effects),
             Event::SpawnFailed => self.on_spawn_failed(stage, effects),
+            Event::StartupInterrupted => on_startup_interrupted(stage, now),
             Event::Restart => self.on_restart(stage, effects),
             Event::EndSession => {
                 self.ending = true;
                 stage
             }
             Event::AllGone => Stage::Dead,
-            Event::Time => on_time(stage, now, effects),
+            Event::Time => self.on_time(stage, now, effects),
         }
     }
 }

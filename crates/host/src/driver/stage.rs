@@ -18,8 +18,7 @@ pub(crate) enum Stage {
         deadline: Instant,
         /// Until then the prompt alone is waited for; afterwards the control channel is watched too.
         prompt_due: Option<Instant>,
-        /// The user's start-up files are read first, which may delay or replace the first prompt.
-        startup_files: bool,
+        startup_files: StartupFiles,
     },
     /// The shell waits for a line.
     Idle,
@@ -58,6 +57,15 @@ pub(crate) enum Stage {
         deadline: Instant,
         stray_check: Option<Instant>,
     },
+}
+
+/// The user's start-up files, which are read first. They may delay or replace the first prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StartupFiles {
+    None,
+    Read,
+    /// Somebody wants the shell to leave them.
+    Interrupted,
 }
 
 /// How a fresh shell gets the last known state.

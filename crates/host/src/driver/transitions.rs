@@ -1,20 +1,18 @@
 //! What each event means in each stage. [`super::Driver::handle`] is the only caller.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::event::{
     AskState, Attempt, CommandEnd, Effect, Exit, Fresh, Launched, Next, Note, OwnLine, Prompt, Purpose,
 };
 use super::event::{StartupFailure, StateRead, Status, Unknown};
-use super::stage::{Restore, Stage};
+use super::stage::{Restore, Stage, StartupFiles};
+use super::starting::{restore, starting, without_files};
 use super::stop::{Stop, Why};
-use super::{Driver, Effects, LINE_TIMEOUT, STARTUP_TIMEOUT};
+use super::{Driver, Effects, LINE_TIMEOUT};
 
 /// A command that takes longer than this can afford a more careful look at the shell.
 const PROMPT_DUE: Duration = Duration::from_millis(20);
-/// The same for the first prompt of a shell that reads the user's start-up files.
-const FIRST_PROMPT_DUE: Duration = Duration::from_millis(300);
 /// A shell that is silent for this long after an interrupt waits for a stray process.
 const SILENT: Duration = Duration::from_millis(200);
 /// After an interrupt at the prompt the next line runs, or, if a trap for INT has returned, the
@@ -214,6 +212,82 @@ impl Driver {
         }
         stage
     }
+
+    pub(super) fn on_shell_ended(&self, stage: Stage, exit: Exit, effects: &mut Effects) -> Stage {
+        let (exec, why) = match &stage {
+            Stage::Running { exec, stop, .. } | Stage::Asking { exec, stop, .. } => {
+                (*exec, stop.as_ref().map(Stop::why))
+            }
+            Stage::Draining { exec, stop, .. } => (*exec, Some(stop.why())),
+            Stage::Starting { startup_files: StartupFiles::Interrupted, .. } if !self.ending => {
+                return without_files(Some(exit), effects);
+            }
+            Stage::Starting { startup_files: StartupFiles::Read, .. } => {
+                effects.push_back(Effect::StartupFailed(StartupFailure::Ended(exit)));
+                return Stage::Dead;
+            }
+            Stage::Starting { .. } | Stage::Idle | Stage::Clearing { .. } | Stage::Settling { .. } => {
+                effects.push_back(Effect::Note(Note::EndedBetween(exit)));
+                return Stage::Dead;
+            }
+            Stage::Dead | Stage::Replacing => return stage,
+        };
+        effects.push_back(Effect::Finish { exec, end: CommandEnd::Shell(exit), why });
+        effects.push_back(Effect::Note(Note::EndedWithCommand));
+        Stage::Dead
+    }
+
+    pub(super) fn on_time(&self, stage: Stage, now: Instant, effects: &mut Effects) -> Stage {
+        let is_due = |at: &Instant| *at <= now;
+        match stage {
+            Stage::Starting { deadline, startup_files: StartupFiles::Interrupted, .. }
+                if is_due(&deadline) && !self.ending =>
+            {
+                without_files(None, effects)
+            }
+            Stage::Starting { deadline, startup_files: StartupFiles::Read, .. } if is_due(&deadline) => {
+                effects.extend([Effect::KillShell, Effect::StartupFailed(StartupFailure::Timeout)]);
+                Stage::Dead
+            }
+            Stage::Starting { deadline, .. } if is_due(&deadline) => abandon(Note::NoAnswer, effects),
+            Stage::Starting { restore, deadline, prompt_due, startup_files } => {
+                let prompt_due = prompt_due.filter(|at| !is_due(at));
+                Stage::Starting { restore, deadline, prompt_due, startup_files }
+            }
+            Stage::Running { exec, deadline, prompt_due, stop } => {
+                let (deadline, stop) = go_on_stopping(exec, deadline, stop, now, effects);
+                let prompt_due = prompt_due.filter(|at| !is_due(at) && stop.is_none());
+                Stage::Running { exec, deadline, prompt_due, stop }
+            }
+            // The shell is stuck in a line of the engine's: in a hook or a function of the user's.
+            Stage::Asking { exec, deadline, stop, .. } if is_due(&deadline) => {
+                give_up(exec, Unknown::NoStatus, stop.as_ref().map(Stop::why), effects)
+            }
+            Stage::Asking { exec, deadline, exec_deadline, stop } => {
+                let (exec_deadline, stop) = go_on_stopping(exec, exec_deadline, stop, now, effects);
+                Stage::Asking { exec, deadline, exec_deadline, stop }
+            }
+            Stage::Draining { exec, status, asked, mut stop } => {
+                if is_due(&stop.next()) {
+                    next_step(&mut stop, exec, false, now, effects);
+                    effects.push_back(Effect::CheckStragglers { exec });
+                }
+                Stage::Draining { exec, status, asked, stop }
+            }
+            Stage::Clearing { deadline, .. } | Stage::Settling { deadline, .. } if is_due(&deadline) => {
+                abandon(Note::NoAnswer, effects)
+            }
+            Stage::Clearing { exec, status, asked, deadline, stray_check } => {
+                let stray_check = check_strays(stray_check, now, effects);
+                Stage::Clearing { exec, status, asked, deadline, stray_check }
+            }
+            Stage::Settling { purpose, uncovered, deadline, stray_check } => {
+                let stray_check = stray_check.map(|at| check_strays(at, now, effects));
+                Stage::Settling { purpose, uncovered, deadline, stray_check }
+            }
+            stage @ (Stage::Dead | Stage::Replacing | Stage::Idle) => stage,
+        }
+    }
 }
 
 /// A command that the shell has come back from.
@@ -222,24 +296,6 @@ struct Over {
     deadline: Option<Instant>,
     stop: Option<Stop>,
     asked: bool,
-}
-
-pub(super) fn starting(fresh: Fresh, now: Instant) -> Stage {
-    let Fresh { restore, startup_files } = fresh;
-    Stage::Starting {
-        restore: if restore { Restore::Compare } else { Restore::Scripts(VecDeque::new()) },
-        deadline: now + if startup_files { STARTUP_TIMEOUT } else { LINE_TIMEOUT },
-        prompt_due: startup_files.then(|| now + FIRST_PROMPT_DUE),
-        startup_files,
-    }
-}
-
-/// The next script, or none: then the shell is ready.
-fn restore(mut scripts: VecDeque<String>, now: Instant, effects: &mut Effects) -> Stage {
-    let Some(script) = scripts.pop_front() else { return Stage::Idle };
-    effects.push_back(Effect::Restore(script));
-    let restore = Restore::Scripts(scripts);
-    Stage::Starting { restore, deadline: now + LINE_TIMEOUT, prompt_due: None, startup_files: false }
 }
 
 fn ask_after(exec: u64, status: i32, prompt_back: bool, now: Instant, effects: &mut Effects) -> Stage {
@@ -359,74 +415,6 @@ fn first_step(exec: u64, why: Why, now: Instant, effects: &mut Effects) -> Stop 
 fn next_step(stop: &mut Stop, exec: u64, shell: bool, now: Instant, effects: &mut Effects) {
     let step = stop.step(now);
     effects.push_back(Effect::Signal { exec, step, shell });
-}
-
-pub(super) fn on_shell_ended(stage: Stage, exit: Exit, effects: &mut Effects) -> Stage {
-    let (exec, why) = match &stage {
-        Stage::Running { exec, stop, .. } | Stage::Asking { exec, stop, .. } => {
-            (*exec, stop.as_ref().map(Stop::why))
-        }
-        Stage::Draining { exec, stop, .. } => (*exec, Some(stop.why())),
-        Stage::Starting { startup_files: true, .. } => {
-            effects.push_back(Effect::StartupFailed(StartupFailure::Ended(exit)));
-            return Stage::Dead;
-        }
-        Stage::Starting { .. } | Stage::Idle | Stage::Clearing { .. } | Stage::Settling { .. } => {
-            effects.push_back(Effect::Note(Note::EndedBetween(exit)));
-            return Stage::Dead;
-        }
-        Stage::Dead | Stage::Replacing => return stage,
-    };
-    effects.push_back(Effect::Finish { exec, end: CommandEnd::Shell(exit), why });
-    effects.push_back(Effect::Note(Note::EndedWithCommand));
-    Stage::Dead
-}
-
-pub(super) fn on_time(stage: Stage, now: Instant, effects: &mut Effects) -> Stage {
-    let is_due = |at: &Instant| *at <= now;
-    match stage {
-        Stage::Starting { deadline, startup_files: true, .. } if is_due(&deadline) => {
-            effects.extend([Effect::KillShell, Effect::StartupFailed(StartupFailure::Timeout)]);
-            Stage::Dead
-        }
-        Stage::Starting { deadline, .. } if is_due(&deadline) => abandon(Note::NoAnswer, effects),
-        Stage::Starting { restore, deadline, prompt_due, startup_files } => {
-            let prompt_due = prompt_due.filter(|at| !is_due(at));
-            Stage::Starting { restore, deadline, prompt_due, startup_files }
-        }
-        Stage::Running { exec, deadline, prompt_due, stop } => {
-            let (deadline, stop) = go_on_stopping(exec, deadline, stop, now, effects);
-            let prompt_due = prompt_due.filter(|at| !is_due(at) && stop.is_none());
-            Stage::Running { exec, deadline, prompt_due, stop }
-        }
-        // The shell is stuck in a line of the engine's: in a hook or a function of the user's.
-        Stage::Asking { exec, deadline, stop, .. } if is_due(&deadline) => {
-            give_up(exec, Unknown::NoStatus, stop.as_ref().map(Stop::why), effects)
-        }
-        Stage::Asking { exec, deadline, exec_deadline, stop } => {
-            let (exec_deadline, stop) = go_on_stopping(exec, exec_deadline, stop, now, effects);
-            Stage::Asking { exec, deadline, exec_deadline, stop }
-        }
-        Stage::Draining { exec, status, asked, mut stop } => {
-            if is_due(&stop.next()) {
-                next_step(&mut stop, exec, false, now, effects);
-                effects.push_back(Effect::CheckStragglers { exec });
-            }
-            Stage::Draining { exec, status, asked, stop }
-        }
-        Stage::Clearing { deadline, .. } | Stage::Settling { deadline, .. } if is_due(&deadline) => {
-            abandon(Note::NoAnswer, effects)
-        }
-        Stage::Clearing { exec, status, asked, deadline, stray_check } => {
-            let stray_check = check_strays(stray_check, now, effects);
-            Stage::Clearing { exec, status, asked, deadline, stray_check }
-        }
-        Stage::Settling { purpose, uncovered, deadline, stray_check } => {
-            let stray_check = stray_check.map(|at| check_strays(at, now, effects));
-            Stage::Settling { purpose, uncovered, deadline, stray_check }
-        }
-        stage @ (Stage::Dead | Stage::Replacing | Stage::Idle) => stage,
-    }
 }
 
 /// The next step of a stop that is due, or the first one of a command whose time is over.

@@ -55,6 +55,8 @@ pub(super) fn bind(path: &Path) -> io::Result<UnixListener> {
 }
 
 fn serve(listener: &UnixListener, path: &Path) -> io::Result<()> {
+    // There is no launcher here that does it.
+    trl_confine::linux::cgroups::sweep();
     let first = accept(listener);
     // It is for the first alone; later ones find the host at its own socket.
     fs::remove_file(path).ok();

@@ -21,8 +21,8 @@ use trl_protocol::SessionId;
 /// What the program was asked for.
 #[derive(Debug, PartialEq, Eq)]
 enum Mode {
-    /// A host whose first daemon is on the other end of stdin.
-    Stdin,
+    /// Hosts for the daemon on the other end of stdin.
+    Launcher,
     /// A host whose first daemon connects to this socket.
     Listen(PathBuf),
     /// A host in the background, for a session in the directories below this one.
@@ -52,7 +52,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     };
     let base = place::base(base);
     let done = match mode {
-        Mode::Stdin => return crate::run(),
+        Mode::Launcher => return crate::run(),
         Mode::Listen(path) => listen::run(&path),
         Mode::Start(id) => listen::start(&base, id),
         Mode::Connect(id) => connect::run(&place::of(&base, id)),
@@ -77,7 +77,7 @@ fn failed(message: &str) -> ExitCode {
 
 fn parse<'a>(words: &[&'a str]) -> Option<(Mode, &'a str)> {
     let (mode, base) = match words {
-        [] => (Mode::Stdin, ""),
+        [] => (Mode::Launcher, ""),
         ["--listen", path] => (Mode::Listen(PathBuf::from(path)), ""),
         ["--about"] => (Mode::About, ""),
         ["--list", base] => (Mode::List, *base),
@@ -100,7 +100,7 @@ mod tests {
     fn arguments() {
         let id = SessionId(7);
         for (words, expected) in [
-            (&[][..], Some((Mode::Stdin, ""))),
+            (&[][..], Some((Mode::Launcher, ""))),
             (&["--listen", "/x"], Some((Mode::Listen("/x".into()), ""))),
             (&["--start", "k", "s-00000007"], Some((Mode::Start(id), "k"))),
             (&["--export", "k", "s-00000007"], Some((Mode::Export(id), "k"))),

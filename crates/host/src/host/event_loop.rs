@@ -12,17 +12,14 @@ use trl_protocol::fault::{Code, Fault};
 use super::Host;
 use crate::commands::{Exec, Input, Phase};
 use crate::driver::Event;
+use crate::rare::RareSource;
 
 #[derive(Debug, Clone, Copy)]
-enum Source {
-    Children,
-    Terminate,
-    Timer,
-    Listener,
+pub(super) enum Source {
+    Rare,
     Link(u64),
     Control,
     Status,
-    Terminal,
     Output(u64, Stream),
     Input(u64),
     /// A child that does something with a file has something to say.
@@ -41,10 +38,14 @@ impl Host {
             self.kernel.spare.tidy(&mut self.cage, self.driver.is_idle());
             let next = self.next_deadline();
             self.kernel.timer.arm(next)?;
-            for (source, ready) in self.wait()? {
-                self.handle(source, ready);
+            self.watch_terminal();
+            let mut ready = std::mem::take(&mut self.kernel.ready);
+            self.wait(&mut ready)?;
+            for (source, flags) in ready.drain(..) {
+                self.handle(source, flags);
                 self.advance();
             }
+            self.kernel.ready = ready;
             self.take_typed_ahead();
             if self.cage.take_news_of_listener() {
                 self.subscribers.tell_listener(self.cage.listener());
@@ -54,39 +55,37 @@ impl Host {
         Ok(())
     }
 
-    fn wait(&self) -> io::Result<Vec<(Source, PollFlags)>> {
-        let sources = self.sources();
-        let mut fds: Vec<PollFd<'_>> =
-            sources.iter().map(|(_, fd, events)| PollFd::from_borrowed_fd(*fd, *events)).collect();
+    /// Waits until something is ready. `ready` is empty, and only its memory is used again.
+    fn wait(&self, ready: &mut Vec<(Source, PollFlags)>) -> io::Result<()> {
+        let mut fds = Vec::with_capacity(16);
+        self.add_sources(&mut |source, fd, flags| {
+            ready.push((source, flags));
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
+        });
         match poll(&mut fds, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let ready = sources.iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
-        Ok(ready.map(|((source, _, _), fd)| (*source, fd.revents())).collect())
+        for ((_, flags), fd) in ready.iter_mut().zip(&fds) {
+            *flags = fd.revents();
+        }
+        ready.retain(|(_, flags)| !flags.is_empty());
+        Ok(())
     }
 
-    fn sources(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
-        let mut sources = Vec::with_capacity(16);
-        let mut add = |source, fd, events| sources.push((source, fd, events));
-        add(Source::Children, self.kernel.children.as_fd(), PollFlags::IN);
-        add(Source::Terminate, self.kernel.terminate.as_fd(), PollFlags::IN);
-        add(Source::Timer, self.kernel.timer.as_fd(), PollFlags::IN);
-        if let Some(listener) = &self.kernel.listener {
-            add(Source::Listener, listener.as_fd(), PollFlags::IN);
-        }
+    fn add_sources<'a>(&'a self, add: &mut impl FnMut(Source, BorrowedFd<'a>, PollFlags)) {
+        add(Source::Rare, self.kernel.rare.as_fd(), PollFlags::IN);
         if let Some(shell) = &self.shell {
             // What the shell says comes before the news that it is back: both are read then.
-            add(Source::Status, shell.status.as_fd(), PollFlags::IN);
-            if !self.is_terminal_held_back() {
-                add(Source::Terminal, shell.terminal.as_fd(), PollFlags::IN);
+            if !shell.is_mute() {
+                add(Source::Status, shell.status.as_fd(), PollFlags::IN);
             }
             if !shell.control.is_quiet() && self.driver.watches_control() {
                 add(Source::Control, shell.control.as_fd(), PollFlags::IN);
             }
         }
         for exec in self.commands.active() {
-            self.add_exec_sources(exec, &mut add);
+            self.add_exec_sources(exec, add);
         }
         for (number, socket) in self.workers.sockets() {
             add(Source::Worker(number), socket, PollFlags::IN);
@@ -101,7 +100,6 @@ impl Host {
             let out = if link.has_output() { PollFlags::OUT } else { PollFlags::empty() };
             add(Source::Link(id), link.as_fd(), PollFlags::IN | out);
         }
-        sources
     }
 
     fn add_exec_sources<'a>(
@@ -133,19 +131,11 @@ impl Host {
 
     fn handle(&mut self, source: Source, ready: PollFlags) {
         match source {
-            Source::Children => {
-                drain(&self.kernel.children);
-                self.reap();
+            Source::Rare => {
+                for source in self.kernel.rare.ready() {
+                    self.handle_rare(source);
+                }
             }
-            Source::Terminate => {
-                drain(&self.kernel.terminate);
-                self.wind_down(None, false, "the host was asked to stop");
-            }
-            Source::Timer => {
-                self.kernel.timer.fired();
-                self.on_time(Instant::now());
-            }
-            Source::Listener => self.accept(),
             Source::Link(id) if ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) => {
                 self.on_link(id);
             }
@@ -153,13 +143,31 @@ impl Host {
             Source::Link(_) => {}
             Source::Control => self.on_control(),
             Source::Status => self.on_status(),
-            Source::Terminal => self.on_terminal(),
             Source::Output(number, stream) => self.on_output(number, stream),
             Source::Input(number) => self.feed(number),
             Source::Worker(number) => self.on_worker(number),
             Source::Cage => self.reap_inside(),
             Source::Doomed => self.continue_wind_down(),
             Source::Straggler => self.on_straggler_gone(),
+        }
+    }
+
+    fn handle_rare(&mut self, source: RareSource) {
+        match source {
+            RareSource::Children => {
+                drain(&self.kernel.children);
+                self.reap();
+            }
+            RareSource::Terminate => {
+                drain(&self.kernel.terminate);
+                self.wind_down(None, false, "the host was asked to stop");
+            }
+            RareSource::Timer => {
+                self.kernel.timer.fired();
+                self.on_time(Instant::now());
+            }
+            RareSource::Listener => self.accept(),
+            RareSource::Terminal => self.on_terminal(),
         }
     }
 
@@ -178,6 +186,7 @@ impl Host {
         let session = [
             self.driver.next_deadline(),
             self.shutdown.next_deadline(),
+            self.startup.next_deadline(),
             self.idle_deadline(),
             self.rest_deadline(),
         ];
@@ -196,6 +205,11 @@ impl Host {
         self.drive(Event::Time);
         self.look_at_quiet_commands(now);
         self.release_held(now);
+        if let Some(signal) = self.startup.take_interrupt(now)
+            && self.is_starting()
+        {
+            self.interrupt_startup(Some(signal));
+        }
         if self.shutdown.next_deadline().is_some_and(|at| at <= now) {
             self.kill_everything();
         }

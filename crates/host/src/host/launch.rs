@@ -38,6 +38,10 @@ impl Host {
                 self.refuse(number, fault);
                 continue;
             }
+            if can_launch && self.shell.as_mut().is_some_and(|shell| std::mem::take(&mut shell.is_new)) {
+                // What a new shell has written is not the command's.
+                self.drain_terminal();
+            }
             self.drive(Event::Next(Next { exec: number, history_first }));
         }
     }
@@ -112,7 +116,7 @@ impl Host {
         let (Some(exec), Some(shell)) = (self.commands.get_mut(number), &mut self.shell) else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        let text = format!("{}\n", exec.spec.command);
+        let text = [&exec.spec.command, "\n"].concat();
         let Prepared {
             text: held,
             stdout: (stdout, stdout_write),
@@ -179,6 +183,7 @@ impl Host {
             // one that has not.
             self.commands.mark_begun(number, timestamp());
         }
+        self.kernel.is_terminal_closed = false;
         shell.control.send(&line)?;
         Ok(shell.counts() && !shell.control.has_more())
     }

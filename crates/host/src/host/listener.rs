@@ -5,6 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use super::Host;
+use crate::rare::RareSource;
 
 impl Host {
     /// A daemon is gone. The next one looks for the socket on disk, which may have been removed.
@@ -19,13 +20,23 @@ impl Host {
             trl_sys::private::create_dir(dir).ok();
         }
         if let Ok(listener) = listen(&self.spec.socket) {
-            self.kernel.listener = Some(listener);
+            self.forget_listener();
+            // Without a descriptor for it, nobody would be heard: as if it could not be made.
+            if self.kernel.rare.add(RareSource::Listener, &listener).is_ok() {
+                self.kernel.listener = Some(listener);
+            }
         }
         self.save_session();
     }
 
+    fn forget_listener(&mut self) {
+        if let Some(listener) = self.kernel.listener.take() {
+            self.kernel.rare.remove(&listener);
+        }
+    }
+
     pub(super) fn close_listener(&mut self) {
-        self.kernel.listener = None;
+        self.forget_listener();
         // Whoever removed it first did the same.
         std::fs::remove_file(&self.spec.socket).ok();
     }

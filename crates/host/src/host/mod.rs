@@ -31,8 +31,9 @@ mod work_requests;
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use rustix::event::PollFlags;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use trl_confine::linux::cgroups::Groups;
 use trl_journal::Caps;
@@ -46,6 +47,7 @@ use crate::activity::Activity;
 use crate::cage::Cage;
 use crate::commands::{Commands, Requester};
 use crate::driver::{Driver, Effects, Event, Fresh, Traits};
+use crate::rare::{RareSource, RareSources};
 use crate::revival::Past;
 use crate::shell::dialect::{self, Dialect};
 use crate::shell::{Shell, text};
@@ -57,6 +59,7 @@ use crate::subscribers::{Link, Subscribers};
 use crate::terminal::{Console, SharedTerminal};
 use crate::timer::Timer;
 use crate::workers::Workers;
+use event_loop::Source;
 use listener::listen;
 use replacement::existing_dir;
 
@@ -84,12 +87,19 @@ pub(crate) struct Host {
 /// What the event loop has of the kernel, beyond the shell and the connections.
 #[derive(Debug)]
 struct Kernel {
+    /// The four that follow, and the shell's terminal.
+    rare: RareSources,
+    watches_terminal: bool,
+    /// By all programs. A command may open it again.
+    is_terminal_closed: bool,
     listener: Option<UnixListener>,
     /// Readable when a child has ended.
     children: UnixStream,
     /// Readable when the host is asked to terminate.
     terminate: UnixStream,
     timer: Timer,
+    /// Empty while the loop waits; only its memory is kept.
+    ready: Vec<(Source, PollFlags)>,
     buffer: Vec<u8>,
     spare: Spare,
 }
@@ -103,11 +113,20 @@ impl Kernel {
         }
         children.set_nonblocking(true)?;
         terminate.set_nonblocking(true)?;
+        let (listener, timer, rare) = (listen(socket)?, Timer::new()?, RareSources::new()?);
+        rare.add(RareSource::Children, &children)?;
+        rare.add(RareSource::Terminate, &terminate)?;
+        rare.add(RareSource::Timer, &timer)?;
+        rare.add(RareSource::Listener, &listener)?;
         Ok(Kernel {
-            listener: Some(listen(socket)?),
+            rare,
+            watches_terminal: false,
+            is_terminal_closed: false,
+            listener: Some(listener),
             children,
             terminate,
-            timer: Timer::new()?,
+            timer,
+            ready: Vec::new(),
             buffer: vec![0; 256 * 1024],
             spare: Spare::default(),
         })
@@ -213,6 +232,7 @@ impl Host {
 
     /// Tells the driver what happened, and carries out what it asks for, in order.
     fn drive(&mut self, event: Event) {
+        let was_at_own_line = self.driver.is_at_own_line();
         let mut effects = std::mem::take(&mut self.effects);
         self.driver.handle(event, Instant::now(), &mut effects);
         while let Some(effect) = effects.pop_front() {
@@ -223,6 +243,10 @@ impl Host {
         self.effects = effects;
         if !self.startup.is_over() && self.driver.is_idle() {
             self.end_startup();
+        }
+        let has_finished = was_at_own_line && self.driver.is_idle() && self.dialect().finishes_printing();
+        if has_finished && self.shutdown.has_begun() {
+            self.end_shell();
         }
     }
 
@@ -375,6 +399,24 @@ impl Refused {
             Refused::Isolation(fault) => (fault, io::ErrorKind::Unsupported.into()),
         }
     }
+}
+
+/// Answers a daemon's first message with why there will be no session. One that stands by does not wait for that.
+pub(crate) fn refuse(first: UnixStream, error: &io::Error) -> io::Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    first.set_read_timeout(Some(PATIENCE))?;
+    let mut link = Link::new(first);
+    let mut buffer = vec![0; 64 * 1024];
+    let until = Instant::now() + PATIENCE;
+    while link.receive(&mut buffer)?.is_empty() {
+        if Instant::now() >= until {
+            return Ok(());
+        }
+    }
+    let fault = Fault::refused_by_system("the session could not be started", error);
+    link.send(&FromHost::Fault { req: 0, fault });
+    link.flush_waiting();
+    Ok(())
 }
 
 fn no_shell_inside(path: &str) -> Fault {

@@ -5,7 +5,7 @@ use trl_protocol::wire::Dialect;
 
 use super::Host;
 use crate::driver::{Event, OwnLine, Prompt, Status};
-use crate::shell::prompt::{self, Report};
+use crate::shell::prompt::{self, Heard, Report};
 use crate::shell::{cwd_of, reach};
 
 /// What bash reports for a text that cannot be parsed, and zsh for some errors of its own.
@@ -19,9 +19,9 @@ impl Host {
         let Some(shell) = &mut self.shell else { return };
         shell.hear();
         let listens = self.driver.listens_for_prompt() && !shell.control.has_more();
-        if listens && shell.has_come_back() && shell.is_at_top() {
+        if listens && let Some(heard) = shell.come_back() {
             shell.control.free();
-            self.on_prompt();
+            self.on_prompt(&heard);
         }
     }
 
@@ -29,26 +29,29 @@ impl Host {
     pub(super) fn on_control(&mut self) {
         let Some(shell) = &mut self.shell else { return };
         match shell.control.on_read() {
-            Ok(true) => self.on_prompt(),
+            Ok(true) => {
+                shell.hear();
+                let heard = shell.at_prompt();
+                self.on_prompt(&heard);
+            }
             Ok(false) => {}
             Err(_) => shell.control.give_up(),
         }
     }
 
-    fn on_prompt(&mut self) {
+    fn on_prompt(&mut self, heard: &Heard) {
         let Some(shell) = &mut self.shell else { return };
-        let heard = shell.at_prompt();
         shell.script = None;
         self.startup.keep_noise(&heard.noise);
         let prompt = match self.driver.foreground() {
-            Some(number) => self.observe_command(number, heard.report, &heard.noise),
+            Some(number) => self.observe_command(number, heard.report.as_ref(), &heard.noise),
             None => Prompt::default(),
         };
         self.drive(Event::Prompt(prompt));
     }
 
     /// The shell is back from a command: everything that the driver needs to know about it.
-    fn observe_command(&mut self, number: u64, report: Option<Report>, noise: &str) -> Prompt {
+    fn observe_command(&mut self, number: u64, report: Option<&Report>, noise: &str) -> Prompt {
         if !noise.is_empty() && self.is_engine_failure(noise) {
             let retried = self.commands.get(number).is_some_and(|exec| exec.retried);
             return Prompt { line: OwnLine::Failed { retried }, ..Prompt::default() };
@@ -60,7 +63,7 @@ impl Host {
         let may_lie = !is_asked && self.may_be_lied_to(number);
         let report = report.filter(|_| !may_lie);
         let Some(report) = report else { return Prompt::default() };
-        self.note_cwd(number, report.cwd);
+        self.note_cwd(number, &report.cwd);
         let status =
             Status { code: self.true_status(number, report.status), noexec: report.flags.contains('n') };
         let plain = self.commands.get(number).is_some_and(|exec| self.state.is_left_alone_by(&exec.spec));
@@ -84,7 +87,7 @@ impl Host {
         if let Some(report) = prompt::listen(&exec.terminal, shell.secret()).report
             && shell.is_at_top()
         {
-            self.note_cwd(number, report.cwd);
+            self.note_cwd(number, &report.cwd);
             self.drive(Event::PromptAtTerminal { status: report.status });
         }
     }
@@ -99,14 +102,16 @@ impl Host {
     }
 
     /// Notes the session's directory. One that held for one command only is not the session's.
-    fn note_cwd(&mut self, number: u64, reported: String) {
+    fn note_cwd(&mut self, number: u64, reported: &str) {
         if self.commands.get(number).is_some_and(|exec| exec.spec.working_dir.is_some()) {
             return;
         }
         // With prompt expansion switched off the shell reports the variable's name instead of the
         // directory, and zsh escapes what it cannot print.
         if reported.starts_with('/') && !reported.contains('\\') {
-            self.state.set_cwd(reported);
+            if reported != self.state.cwd() {
+                self.state.set_cwd(reported.to_owned());
+            }
         } else if let Some(cwd) = self.shell.as_ref().and_then(|shell| cwd_of(shell.pid)) {
             self.state.set_cwd(cwd);
         }

@@ -19,10 +19,20 @@ impl Host {
     /// Kills a shell that is of no use, and lets go of it.
     pub(super) fn kill_shell(&mut self) {
         self.drain_terminal();
-        if let Some(shell) = self.shell.take() {
+        if let Some(shell) = self.let_go_of_shell() {
             // Reaped like any other child.
             rustix::process::kill_process(shell.pid, Signal::KILL).ok();
         }
+    }
+
+    /// The shell has ended, or is to.
+    fn let_go_of_shell(&mut self) -> Option<Shell> {
+        let shell = self.shell.take()?;
+        self.kernel.is_terminal_closed = false;
+        if std::mem::take(&mut self.kernel.watches_terminal) {
+            self.kernel.rare.remove(&shell.terminal);
+        }
+        Some(shell)
     }
 
     /// Starts a new shell, to be given the last known state.
@@ -107,7 +117,7 @@ impl Host {
     fn on_child_ended(&mut self, pid: i32, exit: Exit) {
         if self.shell.as_ref().is_some_and(|shell| shell.raw_pid() == pid) {
             self.drain_terminal();
-            self.shell = None;
+            self.let_go_of_shell();
             self.drive(Event::ShellEnded(exit));
             return;
         }

@@ -3,10 +3,11 @@
 use rustix::process::Signal;
 use trl_protocol::fault::{Code, Fault};
 use trl_protocol::wire::FromHost;
+use trl_sys::process;
 
 use super::Host;
 use crate::commands::Requester;
-use crate::driver::StartupFailure;
+use crate::driver::{Event, StartupFailure};
 use crate::startup;
 
 impl Host {
@@ -37,10 +38,14 @@ impl Host {
     }
 
     /// The shell is gone before it was ready. A session that never was is ended; one that has a
-    /// state to restore gets a shell without start-up files.
+    /// state to restore, or whose files somebody wants to be left, gets a shell without start-up files.
     pub(super) fn on_startup_failed(&mut self, failure: StartupFailure) {
         let why = startup::explain(failure, self.startup.output().as_deref());
-        if self.startup.is_over() || self.state.known().is_some() {
+        let is_interrupted = matches!(failure, StartupFailure::Interrupted(_));
+        if is_interrupted {
+            self.job(None).signal(Signal::KILL);
+        }
+        if is_interrupted || self.startup.is_over() || self.state.known().is_some() {
             self.startup.skip_files();
             return self.state.set_note(format!("{why}; this time they were not read"));
         }
@@ -64,7 +69,18 @@ impl Host {
 
     /// As Ctrl-C does at a keyboard: the shell leaves its start-up files and becomes ready.
     pub(super) fn interrupt_startup(&mut self, signal: Option<Signal>) {
-        self.signal_command(None, signal.unwrap_or(Signal::INT));
+        let signal = signal.unwrap_or(Signal::INT);
+        if !matches!(signal, Signal::INT | Signal::TERM | Signal::HUP | Signal::QUIT | Signal::KILL) {
+            // It is for the program that runs, and nobody wants the shell to leave its files.
+            return self.job(None).signal(signal);
+        }
+        self.drive(Event::StartupInterrupted);
+        if self.shell.as_ref().is_some_and(|shell| process::dies_of(shell.raw_pid(), Signal::INT.as_raw())) {
+            return self.startup.interrupt_later(signal);
+        }
+        let job = self.job(None);
+        // First, and once: nothing of the files continues when their current program has died.
         self.interrupt_shell();
+        job.signal(signal);
     }
 }

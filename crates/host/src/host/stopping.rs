@@ -104,13 +104,15 @@ impl Host {
             false => Vec::new(),
         };
         let Some(running) = self.commands.get_mut(number).and_then(Exec::running_mut) else { return };
-        let targets = running.targets.get_or_insert_with(|| StopTargets {
-            seen: shell.map(|shell| ProcessSnapshot::now(shell, &job)).unwrap_or_default(),
-            doomed: Vec::new(),
-            awaited: None,
-            waited_for: children(&job, shell),
-            terminated: BTreeSet::new(),
-            killed: BTreeSet::new(),
+        let targets = running.targets.get_or_insert_with(|| {
+            Box::new(StopTargets {
+                seen: shell.map(|shell| ProcessSnapshot::now(shell, &job)).unwrap_or_default(),
+                doomed: Vec::new(),
+                awaited: None,
+                waited_for: children(&job, shell),
+                terminated: BTreeSet::new(),
+                killed: BTreeSet::new(),
+            })
         });
         let waited_for = children(&job, shell);
         // The shell continues with its text whatever it is told: more of its programs would only die
@@ -143,9 +145,7 @@ impl Host {
             Step::Kill | Step::KillShell => Signal::KILL,
         };
         for process in &targets.doomed {
-            tree::signal(process, signal);
-            // A job that was stopped dies of its signal only when it continues.
-            tree::signal(process, Signal::CONT);
+            tree::signal_and_continue(process, signal);
         }
     }
 
@@ -167,7 +167,7 @@ impl Host {
     }
 
     fn stop_targets(&self, number: u64) -> Option<&StopTargets> {
-        self.commands.get(number)?.running()?.targets.as_ref()
+        self.commands.get(number)?.running()?.targets.as_deref()
     }
 
     /// Whether something that was part of a stopped command is still alive. Its strays are killed.
@@ -222,9 +222,7 @@ impl Host {
     /// its prompt.
     pub(super) fn signal_command(&self, background: Option<i32>, signal: Signal) {
         let job = self.job(background);
-        for process in &job.processes {
-            tree::signal(process, signal);
-        }
+        job.signal(signal);
         if job.is_shell && job.processes.is_empty() {
             self.interrupt_shell();
         }
@@ -255,6 +253,14 @@ pub(super) struct Job {
     pub(super) processes: Vec<tree::Process>,
     /// The shell itself is in the foreground, with a loop or a builtin.
     is_shell: bool,
+}
+
+impl Job {
+    pub(super) fn signal(&self, signal: Signal) {
+        for process in &self.processes {
+            tree::signal(process, signal);
+        }
+    }
 }
 
 /// The processes of a job that the shell itself has started and waits for.

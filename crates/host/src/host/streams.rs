@@ -8,6 +8,7 @@ use trl_protocol::exec::Stream;
 
 use super::Host;
 use crate::commands::{Exec, Input};
+use crate::rare::RareSource;
 
 /// As much as a pipe ever holds.
 const PIPE_BYTES: usize = 1024 * 1024;
@@ -129,8 +130,27 @@ impl Host {
 
     // The shell's terminal.
 
+    /// Waits for what is written to the shell's terminal, unless its command must wait for its listener or nobody has
+    /// it open.
+    pub(super) fn watch_terminal(&mut self) {
+        let is_wanted =
+            self.shell.is_some() && !self.kernel.is_terminal_closed && !self.is_terminal_held_back();
+        if is_wanted == self.kernel.watches_terminal {
+            return;
+        }
+        let Some(shell) = &self.shell else { return };
+        if is_wanted {
+            // What cannot be waited for now is tried again.
+            self.kernel.watches_terminal =
+                self.kernel.rare.add(RareSource::Terminal, &shell.terminal).is_ok();
+        } else {
+            self.kernel.rare.remove(&shell.terminal);
+            self.kernel.watches_terminal = false;
+        }
+    }
+
     /// Whether a command on the shell's terminal must wait for its listener.
-    pub(super) fn is_terminal_held_back(&self) -> bool {
+    fn is_terminal_held_back(&self) -> bool {
         let owner = self.terminal.owner(self.driver.foreground());
         let exec = owner.and_then(|number| self.commands.get(number));
         exec.is_some_and(|exec| self.subscribers.holds_back(exec, Stream::Stdout, &self.commands))
@@ -162,6 +182,7 @@ impl Host {
             // Hung up: the shell is ending, and its end is an event of its own.
             Err(_) => 0,
         };
+        self.kernel.is_terminal_closed = read == 0;
         if read == 0 {
             return false;
         }

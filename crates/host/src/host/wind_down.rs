@@ -16,6 +16,7 @@ use crate::tree;
 
 impl Host {
     pub(super) fn wind_down(&mut self, requester: Option<Requester>, force: bool, reason: &str) {
+        let runs_nothing = self.driver.is_idle() || self.driver.is_at_own_line();
         match self.shutdown.begin(requester, force, reason, Instant::now()) {
             Begun::Before => return,
             Begun::Now => self.drive(Event::EndSession),
@@ -25,11 +26,16 @@ impl Host {
         trl_journal::forget_session(self.spec.state_dir.as_ref());
         self.refuse_waiting();
         if force {
-            self.kill_everything();
-        } else {
-            self.terminate_everything();
+            return self.kill_everything();
         }
-        self.continue_wind_down();
+        let (shell, others) = self.alive();
+        // One that runs no command and is alone need not be held still.
+        let may_go_on = runs_nothing && others.is_empty() || self.must_finish_printing();
+        if !may_go_on {
+            stop_all(&shell);
+        }
+        others.iter().for_each(|process| tree::signal_and_continue(process, Signal::TERM));
+        self.consider(shell, others);
     }
 
     /// Whoever waits for a command hears that it will not come to its own end.
@@ -45,24 +51,13 @@ impl Host {
         self.release_awaiting_state();
     }
 
-    /// Everything below the host but the cage itself, which goes when nothing is left in it.
-    fn descendants(&self) -> Vec<tree::Process> {
-        let mut all = tree::descendants(std::process::id() as i32);
-        all.retain(|process| !self.cage.is_own(process.pid));
-        all
-    }
-
-    /// TERM to all but the shell, which is stopped.
-    fn terminate_everything(&self) {
+    /// What is alive below the host: the shell, and the others without the cage itself, which goes when nothing
+    /// is left in it.
+    fn alive(&self) -> (Vec<tree::Process>, Vec<tree::Process>) {
         let shell = self.shell_pid();
-        for process in self.descendants() {
-            if Some(process.pid as u32) == shell {
-                tree::signal(&process, Signal::STOP);
-            } else {
-                tree::signal(&process, Signal::TERM);
-                tree::signal(&process, Signal::CONT);
-            }
-        }
+        let all = tree::descendants(std::process::id() as i32).into_iter();
+        all.filter(|process| !process.zombie && !self.cage.is_own(process.pid))
+            .partition(|process| Some(process.pid as u32) == shell)
     }
 
     /// The grace period is over.
@@ -79,22 +74,34 @@ impl Host {
 
     /// The session is over as soon as nothing below the host is alive.
     pub(super) fn continue_wind_down(&mut self) {
-        if self.shutdown.still_waits() {
-            return;
+        if !self.shutdown.still_waits() {
+            let (shell, others) = self.alive();
+            self.consider(shell, others);
         }
-        let shell = self.shell_pid();
-        let alive = self.descendants().into_iter().filter(|process| !process.zombie);
-        let (shells, others): (Vec<_>, Vec<_>) = alive.partition(|process| Some(process.pid as u32) == shell);
-        let (count, only_shell) = (shells.len() + others.len(), others.is_empty());
-        // Without a descriptor for it, the next look is when the next step is due.
-        let awaited = Awaited::new(if only_shell { shells.clone() } else { others }).ok();
+    }
+
+    /// The shell is back from printing its state, and is ended like the others.
+    pub(super) fn end_shell(&mut self) {
+        let (shell, others) = self.alive();
+        stop_all(&shell);
+        self.consider(shell, others);
+    }
+
+    /// Whether the shell is to print its state to the end before it is ended.
+    fn must_finish_printing(&self) -> bool {
+        self.driver.is_at_own_line() && self.dialect().finishes_printing()
+    }
+
+    /// What follows from what is alive below the host.
+    fn consider(&mut self, shell: Vec<tree::Process>, others: Vec<tree::Process>) {
+        let only_shell = others.is_empty() && !self.must_finish_printing();
+        let count = shell.len() + others.len();
+        // The shell's end is heard of anyway. Without a descriptor, the next look is when the next step is due.
+        let awaited = if others.is_empty() { None } else { Awaited::new(others).ok() };
         match self.shutdown.consider(count, only_shell, awaited) {
             ShutdownStep::Wait => {}
             ShutdownStep::HangUpShell => {
-                for shell in &shells {
-                    tree::signal(shell, Signal::HUP);
-                    tree::signal(shell, Signal::CONT);
-                }
+                shell.iter().for_each(|process| tree::signal_and_continue(process, Signal::HUP));
             }
             ShutdownStep::Goodbye => {
                 self.drive(Event::AllGone);
@@ -114,5 +121,11 @@ impl Host {
             reason: reason.clone(),
             session: session.clone(),
         });
+    }
+}
+
+fn stop_all(processes: &[tree::Process]) {
+    for process in processes {
+        tree::signal(process, Signal::STOP);
     }
 }

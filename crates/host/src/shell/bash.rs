@@ -54,11 +54,14 @@ impl Dialect for Bash {
             return eval_line(launch, &words, &format!("{hide}{cwd}{env}"));
         }
         let Launch { text_path, stdin, stdout, stderr, .. } = launch;
-        let run = format!("{hide}{cwd}{env}{} {text_path} <{stdin} >|{stdout} 2>|{stderr}", words.dot);
+        let line = [
+            " ", &hide, &cwd, &env, words.dot, " ", text_path, " <", stdin, " >|", stdout, " 2>|", stderr,
+            "\n",
+        ];
         if launch.keep_copies {
-            return format!(" {}\n", with_copies(&run, words.eval));
+            return format!(" {}\n", with_copies(line.concat().trim(), words.eval));
         }
-        format!(" {run}\n")
+        line.concat()
     }
 
     fn query_line(&self, nonce: &str) -> String {

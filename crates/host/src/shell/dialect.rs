@@ -92,6 +92,10 @@ pub trait Dialect: std::fmt::Debug {
     fn background(&self, entry: &str) -> String {
         self.guard(entry)
     }
+    /// Whether a shell that ends while it prints its state would print the rest to where a trap on EXIT prints to.
+    fn finishes_printing(&self) -> bool {
+        false
+    }
     /// A variable that the shell does not let anyone set.
     fn is_fixed(&self, name: &str) -> bool {
         let _ = name;

@@ -24,7 +24,6 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::fs::{MemfdFlags, Mode, OFlags};
@@ -34,6 +33,7 @@ use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 use trl_confine::linux::init::StreamFrom;
 use trl_protocol::wire::SessionSpec;
+use trl_sys::shells;
 
 use crate::cage::{Cage, Visible};
 use crate::strays::ProcessSnapshot;
@@ -52,12 +52,18 @@ pub struct Shell {
     pub control: Control,
     pub status: OwnedFd,
     /// What its descriptor refers to, as `/proc` names it.
-    status_link: Option<PathBuf>,
+    status_link: Option<CString>,
+    /// Its descriptors, in `/proc`.
+    descriptors: Option<OwnedFd>,
     pub terminal: OwnedFd,
     nonce: String,
     /// Under which its status was asked for last, until it has come back.
     asked: Option<String>,
     heard: Vec<u8>,
+    /// Nobody has its end of the status channel any more.
+    is_mute: bool,
+    /// It has not had a command yet.
+    pub(crate) is_new: bool,
     /// The count in its last prompt.
     count: Option<String>,
     reads_startup_files: bool,
@@ -94,7 +100,8 @@ impl Shell {
         let dialect = dialect::of(spec.dialect);
         let (control, stdin) = Control::new()?;
         let (status, stderr) = status_channel()?;
-        let status_link = std::fs::read_link(format!("/proc/self/fd/{}", stderr.as_raw_fd())).ok();
+        let status_link =
+            rustix::fs::readlink(format!("/proc/self/fd/{}", stderr.as_raw_fd()), Vec::new()).ok();
 
         let mut command = Command::new(&spec.shell_path);
         command
@@ -107,16 +114,21 @@ impl Shell {
             command.env(name, value);
         }
         let arg0 = spec.shell.rsplit('/').next().unwrap_or(&spec.shell);
+        let on_stdout = prompts_on_stdout(spec);
         let (pid, terminal) = if cage.is_closed() {
-            let streams = [StreamFrom::Given, StreamFrom::Terminal, StreamFrom::Given];
-            let spawned = cage.spawn(&command, arg0, streams, UNSIZED, &[stdin.as_fd(), stderr.as_fd()])?;
+            let (stdin, stderr) = (stdin.as_fd(), stderr.as_fd());
+            let (stdout, given) = match on_stdout {
+                true => (StreamFrom::GivenBesideTerminal, &[stdin, stderr, stderr][..]),
+                false => (StreamFrom::Terminal, &[stdin, stderr][..]),
+            };
+            let streams = [StreamFrom::Given, stdout, StreamFrom::Given];
+            let spawned = cage.spawn(&command, arg0, streams, UNSIZED, given)?;
             let pid = Pid::from_raw(spawned.pid).ok_or(io::ErrorKind::NotFound)?;
             (pid, spawned.terminal.ok_or(io::ErrorKind::NotFound)?)
         } else {
             let (terminal, slave) = open_terminal(UNSIZED)?;
             // Its own stdout is of no use to a shell whose commands all have another.
-            let stdout =
-                if prompts_on_stdout(&spec.shell_path) { stderr.try_clone()? } else { slave.try_clone()? };
+            let stdout = if on_stdout { stderr.try_clone()? } else { slave.try_clone()? };
             command.arg0(arg0).stdin(stdin).stdout(stdout).stderr(stderr);
             let mut confine = cage.before_exec();
             let controlling = slave.as_raw_fd();
@@ -130,16 +142,21 @@ impl Shell {
             (Pid::from_child(&command.spawn()?), terminal)
         };
         rustix::io::ioctl_fionbio(&terminal, true)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let descriptors = rustix::fs::open(format!("/proc/{pid}/fd"), flags, Mode::empty()).ok();
         let mut shell = Shell {
             pid,
             dialect,
             control,
             status,
             status_link,
+            descriptors,
             terminal,
             nonce: nonce()?,
             asked: None,
             heard: Vec::new(),
+            is_mute: false,
+            is_new: true,
             count: None,
             reads_startup_files: rc && dialect.arguments(true) != dialect.arguments(false),
             // A start-up file may have started some.
@@ -180,6 +197,7 @@ impl Shell {
     pub fn hear(&mut self) {
         let mut buffer = [0; 4096];
         while let Ok(read) = rustix::io::read(&self.status, &mut buffer) {
+            self.is_mute = read == 0;
             self.heard.extend_from_slice(&buffer[..read]);
             if self.heard.len() > STATUS_BYTES {
                 let excess = self.heard.len() - STATUS_BYTES / 2;
@@ -191,11 +209,32 @@ impl Shell {
         }
     }
 
+    /// Whether nothing more can come on its status channel. It is ending, most likely.
+    pub fn is_mute(&self) -> bool {
+        self.is_mute
+    }
+
     /// Everything heard since the last time, now that the shell is at its prompt.
     pub fn at_prompt(&mut self) -> Heard {
-        self.hear();
-        let asked = self.asked.take();
-        let heard = prompt::listen(&self.heard, asked.as_ref().unwrap_or(&self.nonce));
+        let heard = prompt::listen(&self.heard, self.secret());
+        self.take_in(heard)
+    }
+
+    /// The same, if the shell has printed a prompt since, for a line that it has taken since.
+    pub fn come_back(&mut self) -> Option<Heard> {
+        if self.may_be_lied_to {
+            return None;
+        }
+        let heard = prompt::listen(&self.heard, &self.nonce);
+        let count = heard.report.as_ref().map(|report| &report.count).filter(|count| !count.is_empty());
+        if count.is_none() || count == self.count.as_ref() || !self.is_at_top() {
+            return None;
+        }
+        Some(self.take_in(heard))
+    }
+
+    fn take_in(&mut self, heard: Heard) -> Heard {
+        self.asked = None;
         self.heard.clear();
         self.count =
             heard.report.as_ref().map(|report| report.count.clone()).filter(|count| !count.is_empty());
@@ -212,8 +251,10 @@ impl Shell {
     /// Whether its stderr is the status channel, as it is while it runs no command. A command has
     /// another stderr, so what it writes to the channel is no prompt.
     pub fn is_at_top(&self) -> bool {
-        match (&self.status_link, std::fs::read_link(format!("/proc/{}/fd/2", self.raw_pid()))) {
-            (Some(own), Ok(its)) => *own == its,
+        let mut link = [0; 64];
+        let its = self.descriptors.as_ref().map(|dir| rustix::fs::readlinkat_raw(dir, c"2", &mut link));
+        match (&self.status_link, its) {
+            (Some(own), Some(Ok(length))) => link[..length] == *own.as_bytes(),
             // It cannot be looked at; then it is believed.
             _ => true,
         }
@@ -222,12 +263,6 @@ impl Shell {
     /// Whether its prompt tells how far it has come, as it did the last time. Else the control channel does.
     pub fn counts(&self) -> bool {
         self.count.is_some() && !self.may_be_lied_to
-    }
-
-    /// Whether it has printed a prompt since, for a line that it has taken since.
-    pub fn has_come_back(&self) -> bool {
-        let report = prompt::listen(&self.heard, &self.nonce).report.filter(|_| !self.may_be_lied_to);
-        report.is_some_and(|report| !report.count.is_empty() && Some(report.count) != self.count)
     }
 }
 
@@ -254,10 +289,15 @@ pub fn open_terminal(size: Winsize) -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// The shell of busybox gives its prompt to its line editor, which prints it on stdout, also
 /// where there is no terminal to edit on. Others print it on stderr.
-fn prompts_on_stdout(shell: &str) -> bool {
-    let program = std::fs::canonicalize(shell).ok();
-    let name = program.as_deref().and_then(std::path::Path::file_name);
-    name.is_some_and(|name| name.to_string_lossy().starts_with("busybox"))
+fn prompts_on_stdout(spec: &SessionSpec) -> bool {
+    let root = spec.isolation.as_ref().and_then(|isolation| isolation.root.as_deref());
+    let program = match root {
+        Some(root) => shells::program_below(root, &spec.shell_path),
+        None => std::fs::canonicalize(&spec.shell_path)
+            .ok()
+            .and_then(|program| Some(program.file_name()?.to_str()?.to_owned())),
+    };
+    program.is_some_and(|name| name.starts_with("busybox"))
 }
 
 /// Runs in the child: its own session with this terminal, and every
@@ -304,7 +344,7 @@ impl MemFile {
         MemFile { fd: rustix::fs::memfd_create(c"trl", MemfdFlags::CLOEXEC)? }.fill(text)
     }
 
-    /// Of an empty one.
+    /// Of an empty one. It is never used for another text: whoever has opened it could read or change that.
     pub fn fill(self, text: &[u8]) -> io::Result<MemFile> {
         let mut rest = text;
         while !rest.is_empty() {

@@ -26,7 +26,7 @@ pub struct Heard {
 }
 
 pub fn opening(nonce: &str) -> String {
-    format!("\x1b_trl;{nonce};")
+    ["\x1b_trl;", nonce, ";"].concat()
 }
 
 pub fn listen(bytes: &[u8], nonce: &str) -> Heard {

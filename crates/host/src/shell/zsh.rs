@@ -219,6 +219,10 @@ impl Dialect for Zsh {
         line.starts_with("(eval):") || line.starts_with("zsh:")
     }
 
+    fn finishes_printing(&self) -> bool {
+        true
+    }
+
     fn is_fixed(&self, name: &str) -> bool {
         IDENTITY.contains(&name)
     }

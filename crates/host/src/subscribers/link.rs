@@ -55,7 +55,7 @@ impl Link {
             frame::split(&self.input[used..]).map_err(|error| bad(error.0.into()))?
         {
             match frame {
-                Frame::Json(json) => match serde_json::from_slice(json) {
+                Frame::Json(json) => match ToHost::read(json) {
                     Ok(message) => messages.push(message),
                     Err(error) => self.out.extend(refusal(json, &error.to_string())?),
                 },

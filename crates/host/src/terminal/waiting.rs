@@ -117,7 +117,7 @@ pub(crate) fn is_reading(pids: &[i32], sources: &InputSources) -> Reading {
 }
 
 fn reading(pid: i32, sources: &InputSources) -> Reading {
-    let call = match fs::read_to_string(format!("/proc/{pid}/syscall")) {
+    let call = match trl_sys::process::read_text(format!("/proc/{pid}/syscall")) {
         Ok(call) => call,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Reading::Unknown,
         // It has ended meanwhile.
@@ -185,7 +185,7 @@ impl Sleep {
                 Some((0..below.min(MOST_FDS)).filter(is_set).collect())
             }
             Sleep::Epoll { fd } => {
-                let entries = fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).ok()?;
+                let entries = trl_sys::process::read_text(format!("/proc/{pid}/fdinfo/{fd}")).ok()?;
                 let targets = entries.lines().filter_map(|line| line.strip_prefix("tfd:"));
                 Some(targets.filter_map(|rest| rest.split_ascii_whitespace().next()?.parse().ok()).collect())
             }

@@ -111,7 +111,7 @@ impl LinkTask {
                     Some(Waiter::Flow(queue)) => queue.output(stream, offset, bytes),
                     None => {}
                 },
-                Frame::Json(json) => match serde_json::from_slice(json) {
+                Frame::Json(json) => match FromHost::read(json) {
                     Ok(FromHost::Ended { reason, session, .. }) => self.ended = Some((reason, session)),
                     Ok(message) => answer(shared, message),
                     // A newer host may say more than we know.

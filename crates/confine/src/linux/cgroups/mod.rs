@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::fs::{Mode, OFlags};
 
@@ -66,9 +67,15 @@ pub struct Groups {
 }
 
 impl Layout {
+    /// The same for as long as the process lives, and for its copies: that is looked up once.
+    fn known() -> &'static Layout {
+        static KNOWN: OnceLock<Layout> = OnceLock::new();
+        KNOWN.get_or_init(Layout::here)
+    }
+
     fn here() -> Layout {
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let own = trl_sys::process::read_text("/proc/self/cgroup").unwrap_or_default();
+        let mounts = trl_sys::process::read_text("/proc/self/mountinfo").unwrap_or_default();
         Layout::parse(&own, &mounts)
     }
 
@@ -111,6 +118,25 @@ impl Layout {
         }
         layout
     }
+
+    /// Removes groups of sessions by the pid of their host.
+    fn remove_groups_if(&self, is_gone: impl Fn(&str) -> bool) {
+        for own in self.v1.values().chain(&self.unified) {
+            for entry in fs::read_dir(base(own)).into_iter().flatten().flatten() {
+                let name = entry.file_name();
+                let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
+                if owner.is_some_and(&is_gone) {
+                    // The kernel refuses as long as somebody is in it.
+                    fs::remove_dir(entry.path()).ok();
+                }
+            }
+        }
+    }
+}
+
+/// Removes the groups of hosts that are gone and could not remove them themselves.
+pub fn sweep() {
+    Layout::known().remove_groups_if(|host| host.parse().is_ok_and(trl_sys::process::is_dead));
 }
 
 /// The group in which sessions' groups are made: not one of these itself.
@@ -158,7 +184,7 @@ impl Groups {
     pub fn make() -> Groups {
         let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
         // Whether it is still needed is seen by whether this process is.
-        Groups::below(Layout::here(), &format!("{}-{:x}", std::process::id(), since.as_nanos()))
+        Groups::below(Layout::known().clone(), &format!("{}-{:x}", std::process::id(), since.as_nanos()))
     }
 
     fn below(layout: Layout, name: &str) -> Groups {
@@ -166,13 +192,13 @@ impl Groups {
         groups.layout = layout;
         groups.name = format!("{PREFIX}{name}");
         groups.unified = groups.layout.unified.clone().and_then(|own| groups.make_in(&own).ok());
-        // Without it, what is to end is held still first.
-        let can_kill = groups.unified.as_ref().is_some_and(|dir| dir.join("cgroup.kill").exists());
-        // The controller `cpu` takes longest to join, and accounts for nothing that `cpuacct` does not.
-        for controller in ["memory", "pids", "cpuacct", "freezer"] {
-            if controller != "freezer" || !can_kill {
-                groups.join_v1(controller).ok();
-            }
+        // Each group takes time to make, to join and to remove: only what the unified one cannot do.
+        let has = |file: &str| groups.unified.as_ref().is_some_and(|dir| dir.join(file).exists());
+        // Without this, what is to end is held still first.
+        let (can_kill, knows_time) = (has("cgroup.kill"), has("cpu.stat"));
+        let needed = [("memory", true), ("cpuacct", !knows_time), ("freezer", !can_kill)];
+        for (controller, _) in needed.into_iter().filter(|(_, is_needed)| *is_needed) {
+            groups.join_v1(controller).ok();
         }
         groups
     }
@@ -244,9 +270,7 @@ impl Groups {
 
     /// A group beside or below the one that this process is in.
     fn make_in(&self, own: &Path) -> io::Result<PathBuf> {
-        let base = base(own);
-        sweep(base);
-        let dir = base.join(&self.name);
+        let dir = base(own).join(&self.name);
         fs::create_dir(&dir)?;
         Ok(dir)
     }
@@ -264,6 +288,11 @@ impl Groups {
             Ok(rustix::fs::open(dir.join("cgroup.procs"), flags, Mode::empty())?)
         };
         dirs.map(open).collect()
+    }
+
+    /// Whether nobody has removed them.
+    pub fn are_there(&self) -> bool {
+        self.v1.values().chain(&self.unified).all(|dir| dir.exists())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -369,23 +398,10 @@ fn counter(path: PathBuf, field: &str) -> Option<u64> {
     found.and_then(|number| number.trim().parse().ok())
 }
 
-/// Removes groups of sessions that are gone: a host that was killed could not.
-fn sweep(base: &Path) {
-    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let owner =
-            name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|name| name.split('-').next());
-        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            // The kernel refuses as long as somebody is in it.
-            fs::remove_dir(entry.path()).ok();
-        }
-    }
-}
-
 impl Drop for Groups {
     fn drop(&mut self) {
         for dir in self.v1.values().chain(&self.unified) {
-            // Refused by the kernel as long as somebody is in it; swept up later then.
+            // Refused by the kernel as long as somebody is in it.
             fs::remove_dir(dir).ok();
         }
     }

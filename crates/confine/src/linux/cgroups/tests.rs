@@ -29,7 +29,7 @@ fn in_groups(mut groups: Groups) {
     use std::os::unix::process::CommandExt as _;
     groups.bound(Wanted { memory: Some(64 << 20), pids: Some(5), cpu: Some(0.5) });
     if !groups.missing.is_empty() {
-        println!("skipped: {:?}", groups.missing);
+        trl_testkit::needs::skip(&format!("{:?}", groups.missing));
         return;
     }
     let entrances = groups.entrances().unwrap();
@@ -89,4 +89,30 @@ fn limits_of_the_second_version() {
     assert_eq!((usage.memory_peak_bytes, usage.processes), (Some(4096), Some(2)));
     assert!(groups.kill());
     assert_eq!(written("cgroup.kill"), "1");
+}
+
+/// Only those whose host is gone: the kernel refuses to remove a group in use, a plain file system does the same
+/// for a directory with something in it.
+#[test]
+fn groups_of_hosts_that_are_gone_are_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let layout = Layout {
+        unified: Some(dir.path().join("unified/trl-daemon")),
+        v1: BTreeMap::from([("memory".to_owned(), dir.path().join("memory"))]),
+    };
+    for base in ["unified", "memory"] {
+        for name in ["trl-session-7-a", "trl-session-77-b", "trl-session-8-c", "other-7-a", "trl-daemon"] {
+            fs::create_dir_all(dir.path().join(base).join(name)).unwrap();
+        }
+    }
+    fs::write(dir.path().join("unified/trl-session-7-a/process"), "").unwrap();
+    layout.remove_groups_if(|owner| owner == "7");
+    let left = |base: &str| {
+        let names = fs::read_dir(dir.path().join(base)).unwrap().flatten();
+        let mut names: Vec<String> = names.map(|entry| entry.file_name().into_string().unwrap()).collect();
+        names.sort();
+        names.join(" ")
+    };
+    assert_eq!(left("memory"), "other-7-a trl-daemon trl-session-77-b trl-session-8-c");
+    assert_eq!(left("unified"), "other-7-a trl-daemon trl-session-7-a trl-session-77-b trl-session-8-c");
 }

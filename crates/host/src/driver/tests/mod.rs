@@ -73,15 +73,26 @@ fn stages() -> Vec<(&'static str, Stage)> {
     let settling =
         |purpose, uncovered, stray_check| Stage::Settling { purpose, uncovered, deadline, stray_check };
     let starting = |restore| Stage::Starting {
-        startup_files: restore == Restore::Scripts(VecDeque::new()),
+        startup_files: if restore == Restore::Scripts(VecDeque::new()) {
+            StartupFiles::Read
+        } else {
+            StartupFiles::None
+        },
         restore,
         deadline,
         prompt_due: Some(at(300)),
+    };
+    let interrupted = Stage::Starting {
+        restore: scripts(&[""]),
+        deadline: at(900),
+        prompt_due: None,
+        startup_files: StartupFiles::Interrupted,
     };
     vec![
         ("Dead", Stage::Dead),
         ("Replacing", Stage::Replacing),
         ("Starting with start-up files, nothing to restore", starting(scripts(&[]))),
+        ("Starting, start-up files interrupted", interrupted),
         ("Starting, a state to compare with", starting(Restore::Compare)),
         ("Starting, a script to read", starting(scripts(&["a=1"]))),
         ("Idle", Stage::Idle),
@@ -118,6 +129,7 @@ fn event_name(event: &Event) -> &'static str {
         Event::ShellEnded(_) => "ShellEnded",
         Event::Spawned { .. } => "Spawned",
         Event::SpawnFailed => "SpawnFailed",
+        Event::StartupInterrupted => "StartupInterrupted",
         Event::Restart => "Restart",
         Event::EndSession => "EndSession",
         Event::AllGone => "AllGone",
@@ -125,7 +137,7 @@ fn event_name(event: &Event) -> &'static str {
     }
 }
 
-const EVENTS: [&str; 17] = [
+const EVENTS: [&str; 18] = [
     "Prompt",
     "PromptAtTerminal",
     "StateRead",
@@ -139,6 +151,7 @@ const EVENTS: [&str; 17] = [
     "ShellEnded",
     "Spawned",
     "SpawnFailed",
+    "StartupInterrupted",
     "Restart",
     "EndSession",
     "AllGone",
@@ -194,6 +207,7 @@ fn events() -> Vec<(&'static str, u64, Event)> {
         ("Spawned, start-up files", 10, Event::Spawned(Fresh { restore: false, startup_files: true })),
         ("Spawned, a state to restore", 10, Event::Spawned(Fresh { restore: true, startup_files: false })),
         ("SpawnFailed", 10, Event::SpawnFailed),
+        ("StartupInterrupted", 10, Event::StartupInterrupted),
         ("Restart", 10, Event::Restart),
         ("EndSession", 10, Event::EndSession),
         ("AllGone", 10, Event::AllGone),

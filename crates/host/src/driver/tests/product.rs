@@ -51,7 +51,11 @@ fn shown(stage: &Stage) -> String {
     match stage {
         Stage::Dead | Stage::Replacing | Stage::Idle => stage_name(stage).to_owned(),
         Stage::Starting { restore, deadline, prompt_due, startup_files } => {
-            let files = if *startup_files { ", start-up files" } else { "" };
+            let files = match startup_files {
+                StartupFiles::None => "",
+                StartupFiles::Read => ", start-up files",
+                StartupFiles::Interrupted => ", start-up files interrupted",
+            };
             let due = maybe(prompt_due);
             format!("Starting {restore:?}, until {}, prompt due {due}{files}", time(deadline))
         }

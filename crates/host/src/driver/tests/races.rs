@@ -114,10 +114,15 @@ fn the_shell_may_die_in_any_stage() {
             assert!(effects.is_empty(), "{label}");
             continue;
         }
-        assert_eq!(driver.stage, Stage::Dead, "{label}");
-        assert!(matches!(effects.last(), Some(Effect::Note(_) | Effect::StartupFailed(_))), "{label}");
-        // The next command gets a new shell with the restored state.
-        assert_eq!(tell(&mut driver, Event::Next(next(8)), 20), [Effect::SpawnShell], "{label}");
+        // Where somebody waits for the shell, a new one follows at once.
+        if driver.stage == Stage::Replacing {
+            assert_eq!(effects.last(), Some(&Effect::SpawnShell), "{label}");
+        } else {
+            assert_eq!(driver.stage, Stage::Dead, "{label}");
+            assert!(matches!(effects.last(), Some(Effect::Note(_) | Effect::StartupFailed(_))), "{label}");
+            assert_eq!(tell(&mut driver, Event::Next(next(8)), 20), [Effect::SpawnShell], "{label}");
+        }
+        // It gets the restored state.
         assert!(
             tell(&mut driver, Event::Spawned(Fresh { restore: true, startup_files: false }), 20).is_empty(),
             "{label}"
@@ -265,6 +270,55 @@ fn start_up_files_are_waited_for_by_the_prompt_first() {
     assert!(driver.listens_for_prompt() && !driver.watches_control());
     tell(&mut driver, Event::Time, 300);
     assert!(driver.listens_for_prompt() && driver.watches_control());
+}
+
+#[test]
+fn an_interrupt_that_comes_late_does_not_meet_the_first_command() {
+    let fresh = Fresh { restore: false, startup_files: true };
+    let mut driver = Driver::new(Traits { may_run_nothing: false }, fresh, start());
+    for _ in 0..2 {
+        assert!(tell(&mut driver, Event::StartupInterrupted, 10).is_empty());
+    }
+    assert_eq!(tell(&mut driver, Event::Prompt(prompt(130)), 20), [Effect::Restore(String::new())]);
+    assert!(!driver.is_idle());
+    // One more, while that line is read.
+    tell(&mut driver, Event::StartupInterrupted, 20);
+    assert_eq!(tell(&mut driver, Event::Prompt(Prompt::default()), 21), [Effect::Restore(String::new())]);
+    assert!(!driver.is_idle());
+    assert!(tell(&mut driver, Event::Prompt(Prompt::default()), 22).is_empty());
+    assert!(driver.is_idle());
+}
+
+#[test]
+fn a_shell_that_does_not_leave_its_files_is_replaced_by_one_without() {
+    let begin = || {
+        let fresh = Fresh { restore: false, startup_files: true };
+        let mut driver = Driver::new(Traits { may_run_nothing: false }, fresh, start());
+        tell(&mut driver, Event::StartupInterrupted, 1000);
+        driver
+    };
+    let replaced = |exit| {
+        let failed = Effect::StartupFailed(StartupFailure::Interrupted(exit));
+        [failed, Effect::KillShell, Effect::SpawnShell]
+    };
+    let mut driver = begin();
+    // Asking again gives it no more time.
+    tell(&mut driver, Event::StartupInterrupted, 2000);
+    assert!(tell(&mut driver, Event::Time, 2999).is_empty());
+    assert_eq!(tell(&mut driver, Event::Time, 3000), replaced(None));
+    let fresh = Fresh { restore: false, startup_files: false };
+    assert!(tell(&mut driver, Event::Spawned(fresh), 3001).is_empty());
+    assert!(tell(&mut driver, Event::Prompt(prompt(0)), 3002).is_empty());
+    assert!(driver.is_idle());
+    let mut driver = begin();
+    let ended = Exit::Code(2);
+    assert_eq!(tell(&mut driver, Event::ShellEnded(ended), 1001), replaced(Some(ended)));
+    // A session that ends gets no new shell.
+    for event in [Event::ShellEnded(ended), Event::Time] {
+        let mut driver = begin();
+        tell(&mut driver, Event::EndSession, 1001);
+        assert!(!tell(&mut driver, event, 9000).contains(&Effect::SpawnShell));
+    }
 }
 
 #[test]

@@ -24,12 +24,12 @@ pub(super) fn check(least: u64) -> Result<(), Fault> {
 }
 
 fn free() -> Option<u64> {
-    let of_machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
+    let of_machine = trl_sys::process::read_text("/proc/meminfo").ok().and_then(|text| available(&text));
     [of_machine, left_in_group()].into_iter().flatten().min()
 }
 
 fn left_in_group() -> Option<u64> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let groups = trl_sys::process::read_text("/proc/self/cgroup").ok()?;
     let group = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
     let read = |name: &str| fs::read_to_string(format!("/sys/fs/cgroup{group}/{name}")).ok();
     left(&read("memory.max")?, &read("memory.current")?, &read("memory.stat")?)

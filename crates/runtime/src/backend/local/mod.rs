@@ -3,6 +3,7 @@
 //! Each host listens on a socket in `hosts/` and keeps its files in a directory of its own in
 //! `sessions/`.
 
+mod launcher;
 mod memory;
 mod orphans;
 mod process;
@@ -34,6 +35,7 @@ use super::{
 };
 use crate::config::Config;
 use crate::environment;
+use launcher::Launcher;
 use process::HostProcess;
 use standby::Standby;
 
@@ -62,6 +64,7 @@ struct LocalConfig {
 struct State {
     config: LocalConfig,
     dirs: HostDirs,
+    launcher: Launcher,
     standby: Standby,
     /// Hosts started so far.
     starts: AtomicU64,
@@ -98,6 +101,7 @@ impl Local {
                 min_free_memory: config.min_free_memory,
                 open_files: config.open_files,
             },
+            launcher: Launcher::default(),
             standby: Standby::default(),
             starts: AtomicU64::new(0),
         }))
@@ -185,7 +189,12 @@ impl Backend for Local {
                 open_files: self.0.config.open_files,
                 ..spec
             };
-            spawn_host::start(&self.0, spec).await
+            let started = spawn_host::start(&self.0, spec).await;
+            if started.is_err() {
+                // There may be no other session that the launcher and the standby host are kept for.
+                self.no_sessions_left();
+            }
+            started
         })
     }
 
@@ -267,12 +276,16 @@ impl Backend for Local {
             tokio::time::sleep(STANDBY_LINGER).await;
             if state.starts.load(Ordering::Relaxed) == starts {
                 state.standby.clear().await;
+                state.launcher.clear().await;
             }
         });
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.0.standby.close())
+        Box::pin(async {
+            self.0.standby.close().await;
+            self.0.launcher.clear().await;
+        })
     }
 }
 

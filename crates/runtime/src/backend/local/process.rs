@@ -25,6 +25,11 @@ pub(crate) struct HostProcess {
 }
 
 impl HostProcess {
+    /// Of one that has just been started, whose keeper is known.
+    pub(super) fn started(pid: u32, keeper: Option<ProcessHandle>) -> HostProcess {
+        HostProcess { pid, handle: ProcessHandle::open(pid), keeper }
+    }
+
     /// Of a process that is alive now: a child not yet waited for, or the peer of a living connection.
     pub(crate) fn of(pid: u32) -> HostProcess {
         let keeper = keeper_of(pid).and_then(ProcessHandle::open);
@@ -45,13 +50,7 @@ impl HostHandle for HostProcess {
     fn gone(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             for handle in [&self.handle, &self.keeper].into_iter().flatten() {
-                let Ok(handle) = handle.try_clone().map(OwnedFd::from) else { continue };
-                // SAFETY: the descriptor is owned by what is registered, and closed only after it.
-                let watched = unsafe { AsyncFd::register_with_interest(handle, Interest::READABLE) };
-                if let Ok(handle) = watched {
-                    // The pidfd of a dead process is readable.
-                    handle.readable().await.ok();
-                }
+                end_of(handle).await;
             }
         })
     }
@@ -62,6 +61,17 @@ impl HostHandle for HostProcess {
 
     fn is_stopped(&self) -> bool {
         process::status_field(self.pid, "State").is_some_and(|state| state.starts_with(['T', 't']))
+    }
+}
+
+/// Waits until the process has ended.
+pub(super) async fn end_of(process: &ProcessHandle) {
+    let Ok(handle) = process.try_clone().map(OwnedFd::from) else { return };
+    // SAFETY: the descriptor is owned by what is registered, and closed only after it.
+    let watched = unsafe { AsyncFd::register_with_interest(handle, Interest::READABLE) };
+    if let Ok(handle) = watched {
+        // The pidfd of a dead process is readable.
+        handle.readable().await.ok();
     }
 }
 

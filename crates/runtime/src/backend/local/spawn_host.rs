@@ -1,28 +1,19 @@
-//! Starts a host process and hands it its session.
+//! Has a host started, and hands it its session.
 //!
-//! The host gets one end of a socket pair as its stdin; the session with its secrets comes
-//! over that, so nothing of it is in arguments or in the host's environment. Spawning sets
-//! up nothing between fork and exec, so that it stays one cheap call.
+//! The session with its secrets comes over the host's connection, so nothing of it is in arguments or in the host's
+//! environment.
 
-use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::os::unix::net::UnixStream as StdUnixStream;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::UnixStream;
-use tokio::process::{Child, Command};
 use trl_protocol::wire::SessionSpec;
 use trl_protocol::{Fault, SessionId};
 
+use super::State;
 use super::process::HostProcess;
-use super::standby::{self, SpareHost};
-use super::{LocalConfig, State};
-use crate::backend::{Connection, GreetError, Greeted, StartedHost, greet};
-use crate::environment;
+use super::standby::{Keeper, SpareHost};
+use crate::backend::{GreetError, Greeted, StartedHost, greet};
 
 /// A host starts in milliseconds; on an overloaded machine it takes longer.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
@@ -31,37 +22,33 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// client's answer goes out first.
 const STANDBY_DELAY: Duration = Duration::from_millis(1);
 
-const SEND_BUFFER: usize = 512 * 1024;
-
 /// Starts a host for the session, or gives the session to the standby host.
 pub(super) async fn start(local: &Arc<State>, spec: SessionSpec) -> Result<StartedHost, Fault> {
-    let id = spec.session_id;
-    let (greeted, mut child) = give_session(local, spec).await?;
-    let host = Arc::new(HostProcess::of(greeted.session.host_pid));
+    let (greeted, keeper) = give_session(local, spec).await?;
+    let host = Arc::new(HostProcess::started(greeted.session.host_pid, keeper.handle()));
+    if rustix::process::getpid().is_init() {
+        // It inherits the children of a launcher that was killed.
+        tokio::spawn(keeper.reap());
+    }
     let next = Arc::clone(local);
     tokio::spawn(async move {
         tokio::time::sleep(STANDBY_DELAY).await;
-        next.standby.fill(|| launch(&next.config));
-    });
-    tokio::spawn(async move {
-        let status = child.wait().await;
-        tracing::debug!(session = %id, ?status, "a host process ended");
+        next.standby.fill(next.launcher.fork_host(&next.config)).await;
     });
     Ok(StartedHost { greeted, host })
 }
 
-async fn give_session(local: &State, spec: SessionSpec) -> Result<(Greeted, Child), Fault> {
-    let config = &local.config;
+async fn give_session(local: &State, spec: SessionSpec) -> Result<(Greeted, Keeper), Fault> {
     match local.standby.take() {
         Some(spare) => match hand_over(spare, spec.clone()).await {
             // It was killed while it stood by, or does not understand us.
             Err(StartFailure::Silent(error)) => {
                 tracing::warn!(session = %spec.session_id, %error, "the standby host is of no use");
-                hand_over(launch_for(config, spec.session_id)?, spec).await
+                hand_over(launch_for(local, spec.session_id).await?, spec).await
             }
             tried => tried,
         },
-        None => hand_over(launch_for(config, spec.session_id)?, spec).await,
+        None => hand_over(launch_for(local, spec.session_id).await?, spec).await,
     }
     .map_err(Fault::from)
 }
@@ -82,12 +69,12 @@ impl From<StartFailure> for Fault {
 }
 
 async fn hand_over(
-    SpareHost { connection, child }: SpareHost,
+    SpareHost { connection, keeper }: SpareHost,
     spec: SessionSpec,
-) -> Result<(Greeted, Child), StartFailure> {
+) -> Result<(Greeted, Keeper), StartFailure> {
     let id = spec.session_id;
     let failure = match tokio::time::timeout(START_TIMEOUT, greet(connection, Some(Box::new(spec)))).await {
-        Ok(Ok(greeted)) => return Ok((greeted, child)),
+        Ok(Ok(greeted)) => return Ok((greeted, keeper)),
         Ok(Err(GreetError::Refused(fault))) => StartFailure::Refused(fault),
         Ok(Err(error)) => {
             StartFailure::Silent(Fault::internal(format!("the host of session {id} did not start: {error}")))
@@ -98,14 +85,14 @@ async fn hand_over(
         ))),
     };
     // Its connection is closed by now, upon which it ends.
-    let ended = standby::end(child).await;
-    tracing::warn!(session = %id, ?failure, ?ended, "a host did not start");
+    keeper.end().await;
+    tracing::warn!(session = %id, ?failure, "a host did not start");
     Err(failure)
 }
 
-fn launch_for(config: &LocalConfig, id: SessionId) -> Result<SpareHost, Fault> {
-    launch(config).map_err(|error| {
-        let program = config.host_program.display();
+async fn launch_for(local: &State, id: SessionId) -> Result<SpareHost, Fault> {
+    local.launcher.fork_host(&local.config).await.map_err(|error| {
+        let program = local.config.host_program.display();
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
                 Fault::internal(format!("the host program {program} cannot be started: {error}"))
@@ -116,32 +103,4 @@ fn launch_for(config: &LocalConfig, id: SessionId) -> Result<SpareHost, Fault> {
             ),
         }
     })
-}
-
-fn launch(config: &LocalConfig) -> io::Result<SpareHost> {
-    let (ours, theirs) = StdUnixStream::pair()?;
-    for end in [&ours, &theirs] {
-        // Bulk output takes fewer system calls; if this fails, the default size works too.
-        let _ = rustix::net::sockopt::set_socket_send_buffer_size(end, SEND_BUFFER);
-    }
-    ours.set_nonblocking(true)?;
-    let connection = Connection::unix(UnixStream::from_std(ours)?)?;
-    Ok(SpareHost { connection, child: spawn(config, theirs)? })
-}
-
-fn spawn(config: &LocalConfig, stdin: StdUnixStream) -> io::Result<Child> {
-    let log = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(&config.host_log)
-        .map_or_else(|_| Stdio::null(), Stdio::from);
-    Command::new(&config.host_program)
-        .args(&config.host_args)
-        .env_clear()
-        .envs(environment::inherited(&config.env))
-        .stdin(Stdio::from(OwnedFd::from(stdin)))
-        .stdout(Stdio::null())
-        .stderr(log)
-        .spawn()
 }

@@ -1,16 +1,19 @@
 //! The host of the next session, started before anybody asks for one.
 //!
-//! A host has to be loaded and to get its keeper before it can take a session, which takes
-//! longer than the shell itself needs to start. So while there are sessions, and a moment
+//! A host has to be forked, and to get its keeper and its control groups, before it can take a session. So while there are sessions, and a moment
 //! longer, a host without one stands by. It ends when its connection does, so it does not
 //! outlive the daemon, however the daemon ends.
 
+use std::future::Future;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::process::Child;
+use rustix::process::{WaitId, WaitIdOptions};
+use trl_sys::pidfd::ProcessHandle;
 
+use super::process;
 use crate::backend::Connection;
 
 /// How long a host that has no session may take to end.
@@ -20,23 +23,48 @@ const END_TIMEOUT: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(super) struct SpareHost {
     pub(super) connection: Connection,
-    pub(super) child: Child,
+    pub(super) keeper: Keeper,
 }
 
+/// The keeper of a host: it ends after its host.
+#[derive(Debug)]
+pub(super) struct Keeper(Option<ProcessHandle>);
+
 impl SpareHost {
-    /// Closes its connection, upon which it ends; kills it if it does not.
+    pub(super) fn new(connection: Connection, keeper: u32) -> SpareHost {
+        SpareHost { connection, keeper: Keeper(ProcessHandle::open(keeper)) }
+    }
+
+    /// Closes its connection, upon which it ends.
     async fn dismiss(self) {
         drop(self.connection);
-        let ended = end(self.child).await;
-        tracing::debug!(?ended, "the standby host ended");
+        self.keeper.end().await;
     }
 }
 
-/// Waits for the end of a host whose connection is closed.
-pub(super) async fn end(mut child: Child) -> io::Result<()> {
-    match tokio::time::timeout(END_TIMEOUT, child.wait()).await {
-        Ok(ended) => ended.map(drop),
-        Err(_) => child.kill().await,
+impl Keeper {
+    pub(super) fn handle(&self) -> Option<ProcessHandle> {
+        self.0.as_ref().and_then(|handle| handle.try_clone().ok())
+    }
+
+    fn is_alive(&self) -> bool {
+        // One that cannot be looked at is tried.
+        self.0.as_ref().is_none_or(|handle| !handle.wait(Some(Duration::ZERO)))
+    }
+
+    /// Waits for the end of a host whose connection is closed.
+    pub(super) async fn end(self) {
+        let ended = tokio::time::timeout(END_TIMEOUT, self.reap()).await;
+        tracing::debug!(?ended, "a host without a session ended");
+    }
+
+    /// Waits for the end of a host, whoever its parent is.
+    pub(super) async fn reap(self) {
+        let Some(handle) = self.0 else { return };
+        process::end_of(&handle).await;
+        let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        // As a rule it is the launcher's child, and not waited for.
+        rustix::process::waitid(WaitId::PidFd(handle.as_fd()), how).ok();
     }
 }
 
@@ -47,6 +75,7 @@ pub(super) struct Standby(Mutex<StandbyState>);
 enum StandbyState {
     #[default]
     Empty,
+    Starting,
     Ready(SpareHost),
     /// The daemon ends: no further host is started.
     Closed,
@@ -61,33 +90,55 @@ impl Standby {
     pub(super) fn take(&self) -> Option<SpareHost> {
         let mut state = self.state();
         let StandbyState::Ready(_) = &*state else { return None };
-        let StandbyState::Ready(mut spare) = std::mem::take(&mut *state) else { return None };
-        matches!(spare.child.try_wait(), Ok(None)).then_some(spare)
+        let StandbyState::Ready(spare) = std::mem::take(&mut *state) else { return None };
+        spare.keeper.is_alive().then_some(spare)
     }
 
     /// Starts a standby host if there is none.
-    pub(super) fn fill(&self, start: impl FnOnce() -> io::Result<SpareHost>) {
-        let mut state = self.state();
-        if matches!(*state, StandbyState::Empty) {
-            match start() {
-                Ok(spare) => *state = StandbyState::Ready(spare),
-                // The next session tries again, and reports the error to its client.
-                Err(error) => tracing::debug!(%error, "no standby host could be started"),
+    pub(super) async fn fill(&self, start: impl Future<Output = io::Result<SpareHost>>) {
+        match &mut *self.state() {
+            state @ StandbyState::Empty => *state = StandbyState::Starting,
+            _ => return,
+        }
+        let started = start.await;
+        let unwanted = match (&mut *self.state(), started) {
+            (state @ StandbyState::Starting, Ok(spare)) => {
+                *state = StandbyState::Ready(spare);
+                None
             }
+            (state @ StandbyState::Starting, Err(error)) => {
+                // The next session tries again, and reports the error to its client.
+                tracing::debug!(%error, "no standby host could be started");
+                *state = StandbyState::Empty;
+                None
+            }
+            (_, started) => started.ok(),
+        };
+        if let Some(spare) = unwanted {
+            spare.dismiss().await;
         }
     }
 
     /// Ends the standby host.
     pub(super) async fn clear(&self) {
-        if let Some(spare) = self.take() {
-            spare.dismiss().await;
-        }
+        let before = match &mut *self.state() {
+            StandbyState::Closed => return,
+            state => std::mem::take(state),
+        };
+        before.dismiss().await;
     }
 
     /// Ends the standby host, and lets no other be started.
     pub(super) async fn close(&self) {
         let before = std::mem::replace(&mut *self.state(), StandbyState::Closed);
-        if let StandbyState::Ready(spare) = before {
+        before.dismiss().await;
+    }
+}
+
+impl StandbyState {
+    /// One that is still starting is dismissed when it has started.
+    async fn dismiss(self) {
+        if let StandbyState::Ready(spare) = self {
             spare.dismiss().await;
         }
     }

@@ -1,0 +1,60 @@
+//! From a new shell to one that is ready: the user's start-up files, then what restores its state.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::event::{Effect, Exit, Fresh, StartupFailure};
+use super::stage::{Restore, Stage, StartupFiles};
+use super::{Effects, LINE_TIMEOUT, STARTUP_TIMEOUT};
+
+/// How long the first prompt alone is waited for, if the user's start-up files are read.
+const FIRST_PROMPT_DUE: Duration = Duration::from_millis(300);
+/// How long a shell that is interrupted in its start-up files may take to leave them.
+const LEAVING_TIMEOUT: Duration = Duration::from_secs(2);
+
+pub(super) fn starting(fresh: Fresh, now: Instant) -> Stage {
+    let Fresh { restore, startup_files } = fresh;
+    Stage::Starting {
+        restore: if restore { Restore::Compare } else { Restore::Scripts(VecDeque::new()) },
+        deadline: now + if startup_files { STARTUP_TIMEOUT } else { LINE_TIMEOUT },
+        prompt_due: startup_files.then(|| now + FIRST_PROMPT_DUE),
+        startup_files: if startup_files { StartupFiles::Read } else { StartupFiles::None },
+    }
+}
+
+/// The interrupt may reach the shell only when it has left its files by itself. A line of the engine's own comes before
+/// the first command, so that it is not the command's line that is interrupted.
+pub(super) fn on_startup_interrupted(mut stage: Stage, now: Instant) -> Stage {
+    if let Stage::Starting { restore, deadline, startup_files, .. } = &mut stage {
+        if let Restore::Scripts(scripts) = restore
+            && scripts.is_empty()
+        {
+            scripts.push_back(String::new());
+        }
+        if *startup_files == StartupFiles::Read {
+            *startup_files = StartupFiles::Interrupted;
+            *deadline = now + LEAVING_TIMEOUT;
+        }
+    }
+    stage
+}
+
+/// The interrupt came before the shell was prepared for it, or the files do not heed it: a shell without them follows.
+pub(super) fn without_files(exit: Option<Exit>, effects: &mut Effects) -> Stage {
+    let failed = Effect::StartupFailed(StartupFailure::Interrupted(exit));
+    effects.extend([failed, Effect::KillShell, Effect::SpawnShell]);
+    Stage::Replacing
+}
+
+/// The next script, or none: then the shell is ready.
+pub(super) fn restore(mut scripts: VecDeque<String>, now: Instant, effects: &mut Effects) -> Stage {
+    let Some(script) = scripts.pop_front() else { return Stage::Idle };
+    effects.push_back(Effect::Restore(script));
+    let restore = Restore::Scripts(scripts);
+    Stage::Starting {
+        restore,
+        deadline: now + LINE_TIMEOUT,
+        prompt_due: None,
+        startup_files: StartupFiles::None,
+    }
+}
