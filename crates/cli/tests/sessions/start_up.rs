@@ -84,6 +84,35 @@ fn cancelling_what_waits_for_start_up_files_interrupts_them() {
     }
 }
 
+/// A restarted session reads its start-up files again, and is not ready before their end either.
+#[test]
+fn start_up_files_of_a_later_shell_are_waited_for_and_interrupted_too() {
+    let daemon = daemon!();
+    for (shell, file) in WITH_FILES {
+        fs::write(daemon.user_home().join(file), "[ ! -e ~/hang ] || sleep 1000\n").unwrap();
+        let mut session = daemon.session_with(shell, json!({"rc": true}));
+        session.run("kept=1").exits(0);
+        fs::write(daemon.user_home().join("hang"), "").unwrap();
+        let named = json!({"session_id": session.id});
+        session.connection.ok(m::SessionRestart::NAME, named.clone());
+        assert_eq!(session.info()["state"], "creating", "{shell:?}");
+        let params = session.params(json!({"command": "echo never"}));
+        let request = session.connection.begin(m::ExecRun::NAME, params);
+        let mut other = daemon.connect();
+        wait_until("the command is queued", GUARD, || {
+            let info = other.ok(m::ExecList::NAME, named.clone());
+            info["execs"].as_array().unwrap().iter().any(|exec| exec["command"] == "echo never")
+        });
+        other.ok(m::ExecCancel::NAME, named.clone());
+        let cancelled = session.connection.finish(request);
+        assert_eq!((&cancelled.data()["cancelled"], &cancelled.data()["stdout"]), (&json!(true), &json!("")));
+        await_state(&mut session, "idle");
+        session.run("echo $kept").exits(0).prints("1\n", "");
+        session.destroy();
+        fs::remove_file(daemon.user_home().join("hang")).unwrap();
+    }
+}
+
 /// Until it has prepared for it, a shell would die of an interrupt or miss it. Here that takes long.
 #[test]
 fn a_shell_that_is_not_prepared_yet_survives_a_cancel() {

@@ -108,6 +108,11 @@ impl Driver {
         matches!(self.stage, Stage::Settling { .. } | Stage::Clearing { .. })
     }
 
+    /// Whether the shell is at the user's start-up files.
+    pub(crate) fn reads_startup_files(&self) -> bool {
+        matches!(&self.stage, Stage::Starting { startup_files, .. } if *startup_files != StartupFiles::None)
+    }
+
     /// Whether the shell's prompt is trusted to tell that it is back.
     pub(crate) fn listens_for_prompt(&self) -> bool {
         match &self.stage {

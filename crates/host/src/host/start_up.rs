@@ -11,8 +11,13 @@ use crate::driver::{Event, StartupFailure};
 use crate::startup;
 
 impl Host {
-    /// Whether the session's first shell still reads its start-up files.
+    /// Whether the shell still reads its start-up files.
     pub(super) fn is_starting(&self) -> bool {
+        self.has_never_been_ready() || self.driver.reads_startup_files()
+    }
+
+    /// Whether the session's first shell still reads its start-up files.
+    fn has_never_been_ready(&self) -> bool {
         self.spec.rc && !self.startup.is_over()
     }
 
@@ -30,7 +35,7 @@ impl Host {
         if let Some(fault) = self.startup.failure() {
             return Err(fault.clone());
         }
-        if self.is_starting() {
+        if self.has_never_been_ready() {
             self.startup.wait(who);
             return Ok(None);
         }
