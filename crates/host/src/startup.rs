@@ -22,12 +22,14 @@ pub(crate) struct Startup {
     waiting: Vec<Requester>,
     /// Why the session ends without ever having been ready.
     failure: Option<Fault>,
-    /// A signal for the files that the shell would die of if it came now, and when that is looked at again.
+    /// A signal for the files, and when the shell gets it if it is still at them.
     interrupt: Option<(Signal, Instant)>,
 }
 
-/// How long a shell is given to prepare for signals, until it is looked at again.
-const UNTIL_PREPARED: Duration = Duration::from_millis(5);
+/// How long a shell that would die of a signal is given to prepare for it.
+pub(crate) const UNTIL_PREPARED: Duration = Duration::from_millis(5);
+/// How long a shell that has got a signal is given to leave its files.
+pub(crate) const UNTIL_FORGOTTEN: Duration = Duration::from_millis(200);
 
 impl Startup {
     pub(crate) fn is_over(&self) -> bool {
@@ -50,15 +52,15 @@ impl Startup {
         self.failure.as_ref()
     }
 
-    pub(crate) fn interrupt_later(&mut self, signal: Signal) {
-        self.interrupt = Some((signal, Instant::now() + UNTIL_PREPARED));
+    pub(crate) fn interrupt_again(&mut self, signal: Signal, after: Duration) {
+        self.interrupt = Some((signal, Instant::now() + after));
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.interrupt.map(|(_, at)| at)
     }
 
-    /// A signal that was put off, once it is time to try again.
+    /// The signal, once it is time to try again.
     pub(crate) fn take_interrupt(&mut self, now: Instant) -> Option<Signal> {
         self.interrupt.take_if(|(_, at)| *at <= now).map(|(signal, _)| signal)
     }
@@ -115,7 +117,14 @@ pub(crate) fn explain(failure: StartupFailure, output: Option<&str>) -> String {
     let last = output.and_then(|output| output.trim_end().lines().next_back()).unwrap_or_default();
     let wrote: String = last.chars().filter(|c| !c.is_control()).take(200).collect();
     let wrote = if wrote.is_empty() { wrote } else { format!(", the last that they wrote is {wrote:?}") };
-    format!("{what}{wrote}; repair them, or create the session without rc")
+    let advice = match failure {
+        StartupFailure::Timeout | StartupFailure::Ended(_) | StartupFailure::Interrupted(None) => {
+            "; repair them, or create the session without rc"
+        }
+        // Whoever interrupted it is not to blame for the files.
+        StartupFailure::Interrupted(Some(_)) => "",
+    };
+    format!("{what}{wrote}{advice}")
 }
 
 #[cfg(test)]

@@ -51,6 +51,12 @@ impl ProcessSnapshot {
     }
 }
 
+/// Those of the processes that are the shell forked and nothing else yet, and the others.
+pub(crate) fn copies_of(shell: Pid, processes: Vec<Process>) -> (Vec<Process>, Vec<Process>) {
+    let image = image(shell.as_raw_nonzero().get());
+    processes.into_iter().partition(|process| image.is_some() && self::image(process.pid) == image)
+}
+
 fn identity(process: &Process) -> (i32, u64) {
     (process.pid, process.started)
 }

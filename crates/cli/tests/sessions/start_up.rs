@@ -84,6 +84,52 @@ fn cancelling_what_waits_for_start_up_files_interrupts_them() {
     }
 }
 
+/// Whenever the interrupt comes, the shell leaves its files, and nothing of them is left that hears the engine.
+#[test]
+fn a_shell_that_is_cancelled_at_any_moment_is_as_good_as_any_other() {
+    const WITH_COPIES: [(Shell, &str, &str); 3] = [
+        (Shell::Bash, ".bashrc", "read y < <(sleep 1000)\n"),
+        (Shell::Bash, ".bashrc", "sleep 1000\n"),
+        (Shell::Zsh, ".zshrc", "sleep 1000\n"),
+    ];
+    let daemon = daemon!();
+    let mut other = daemon.connect();
+    for (shell, file, text) in WITH_COPIES {
+        fs::write(daemon.user_home().join(file), text).unwrap();
+        for round in 0..24 {
+            let mut connection = daemon.connect();
+            let name = format!("{}-{round}", shell.name());
+            let asked = json!({"shell": shell.name(), "rc": true, "name": name});
+            let request = connection.begin(m::SessionCreate::NAME, asked);
+            let named = json!({"session_id": name});
+            wait_until("there is a shell", GUARD, || {
+                other.call(m::SessionInfo::NAME, named.clone()).is_ok_and(|info| info["pid"].is_number())
+            });
+            // At another moment each time.
+            for _ in 0..round * 4 {
+                other.ok(m::SystemPing::NAME, json!({}));
+            }
+            for _ in 0..=round % 2 {
+                other.ok(m::ExecCancel::NAME, named.clone());
+            }
+            connection.finish(request);
+            for _ in 0..3 {
+                let command = "f() { return 3; }; echo free; f; echo $?; f";
+                let ran = json!({"session_id": name, "command": command, "wait_s": 20});
+                let ran = connection.ok(m::ExecRun::NAME, ran);
+                let seen = (&ran["exit_code"], &ran["stdout"], &ran["stderr"]);
+                assert_eq!(seen, (&json!(3), &json!("free\n3\n"), &json!("")), "{shell:?} {round}: {ran}");
+                // bash ends if it is interrupted just before its files; one that does not leave them is another matter.
+                let heeds =
+                    |note: &serde_json::Value| note.as_str().unwrap().contains("the shell ended when");
+                let notes = ran.get("notes").and_then(serde_json::Value::as_array);
+                assert!(notes.is_none_or(|notes| notes.iter().all(heeds)), "{shell:?} {round}: {ran}");
+            }
+            other.ok(m::SessionDestroy::NAME, named);
+        }
+    }
+}
+
 /// A restarted session reads its start-up files again, and is not ready before their end either.
 #[test]
 fn start_up_files_of_a_later_shell_are_waited_for_and_interrupted_too() {

@@ -28,11 +28,12 @@ impl Driver {
         effects: &mut Effects,
     ) -> Stage {
         match stage {
-            Stage::Starting { restore: Restore::Compare, .. } => {
-                let purpose = Purpose::Baseline;
-                ask_state(AskState { exec: None, purpose, status: Some(0), prompt_back: false }, now, effects)
+            Stage::Starting { restore, startup_files, .. } => {
+                if startup_files == StartupFiles::Interrupted {
+                    effects.push_back(Effect::CloseStrayWatch);
+                }
+                after_files(restore, now, effects)
             }
-            Stage::Starting { restore: Restore::Scripts(scripts), .. } => restore(scripts, now, effects),
             Stage::Running { exec, deadline, stop, .. } => {
                 self.on_command_over(Over { exec, deadline, stop, asked: false }, prompt, now, effects)
             }
@@ -287,6 +288,17 @@ impl Driver {
             }
             stage @ (Stage::Dead | Stage::Replacing | Stage::Idle) => stage,
         }
+    }
+}
+
+/// The shell has read its files; it gets the last known state.
+fn after_files(how: Restore, now: Instant, effects: &mut Effects) -> Stage {
+    match how {
+        Restore::Compare => {
+            let purpose = Purpose::Baseline;
+            ask_state(AskState { exec: None, purpose, status: Some(0), prompt_back: false }, now, effects)
+        }
+        Restore::Scripts(scripts) => restore(scripts, now, effects),
     }
 }
 

@@ -206,7 +206,7 @@ impl Host {
         self.look_at_quiet_commands(now);
         self.release_held(now);
         if let Some(signal) = self.startup.take_interrupt(now)
-            && self.is_starting()
+            && self.driver.reads_startup_files()
         {
             self.interrupt_startup(Some(signal));
         }

@@ -8,7 +8,8 @@ use trl_sys::process;
 use super::Host;
 use crate::commands::Requester;
 use crate::driver::{Event, StartupFailure};
-use crate::startup;
+use crate::strays::{self, ProcessSnapshot};
+use crate::{startup, tree};
 
 impl Host {
     /// Whether the shell still reads its start-up files.
@@ -81,11 +82,22 @@ impl Host {
         }
         self.drive(Event::StartupInterrupted);
         if self.shell.as_ref().is_some_and(|shell| process::dies_of(shell.raw_pid(), Signal::INT.as_raw())) {
-            return self.startup.interrupt_later(signal);
+            return self.startup.interrupt_again(signal, startup::UNTIL_PREPARED);
         }
-        let job = self.job(None);
-        // First, and once: nothing of the files continues when their current program has died.
+        let job = self.job(None).processes;
+        let Some(shell) = &mut self.shell else { return };
+        if shell.stray_watch.is_none() {
+            shell.stray_watch = Some(ProcessSnapshot::now(shell.pid, &job));
+        }
+        // A copy of the shell takes an interrupt for its own, goes to the prompt and reads the engine's lines.
+        let (copies, programs) = strays::copies_of(shell.pid, job);
+        strays::end(&copies);
+        // Before its programs: nothing of the files continues when the current one has died.
         self.interrupt_shell();
-        job.signal(signal);
+        for program in &programs {
+            tree::signal(program, signal);
+        }
+        // Between its preparations and its files a shell may forget an interrupt.
+        self.startup.interrupt_again(signal, startup::UNTIL_FORGOTTEN);
     }
 }
