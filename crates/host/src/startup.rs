@@ -14,8 +14,11 @@ const KEPT: usize = 64 * 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Startup {
+    /// A shell of this session has been ready.
     is_over: bool,
-    /// Of the first shell.
+    /// The present shell is ready, or was.
+    is_ready: bool,
+    /// Of the last shell that read its files.
     output: Vec<u8>,
     /// Start-up files did not let a later shell become ready: from then on they are not read.
     skip_files: bool,
@@ -36,10 +39,22 @@ impl Startup {
         self.is_over
     }
 
+    /// Whether the present shell has become ready.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_ready
+    }
+
     /// The shell is ready. Gives those who waited for that.
     pub(crate) fn end(&mut self) -> Vec<Requester> {
         self.is_over = true;
+        self.is_ready = true;
         std::mem::take(&mut self.waiting)
+    }
+
+    /// A new shell reads the files again.
+    pub(crate) fn begin_again(&mut self) {
+        self.is_ready = false;
+        self.output.clear();
     }
 
     /// The session ends. Gives those who waited; whoever asks from now on is refused in the same way.
@@ -79,7 +94,7 @@ impl Startup {
 
     /// Keeps what the shell or its start-up files have written to the terminal.
     pub(crate) fn keep(&mut self, bytes: &[u8]) {
-        if self.is_over {
+        if self.is_ready {
             return;
         }
         self.output.extend_from_slice(bytes);

@@ -36,6 +36,15 @@ fn a_text_that_cannot_be_parsed_is_told(shell: Shell) {
             assert_eq!(fields(&session.exec_info(&ran.exec_id)), [true, false, false]);
         }
     }
+    // A bad condition is a syntax error where the shell has conditions; bash says 0 of it when asked to parse only.
+    if shell == Shell::Bash {
+        for text in ["echo before; [[ a b c ]]", "[[ -f ]]", "f() { [[ a b c ]]; }"] {
+            let ran = session.run(text);
+            assert_eq!((told(&ran), ran.exit_code), ([true, false, false], Some(2)), "{ran:?}");
+        }
+        let open_ended = session.run("cat <<END; cd /nonexistent/x\nx\n");
+        assert_eq!(told(&open_ended), [false; 3], "bash only warns: {open_ended:?}");
+    }
     // A text is not to blame for what it runs.
     for text in [
         "sh -c 'if true; )'; (exit 2)",

@@ -159,6 +159,33 @@ fn start_up_files_of_a_later_shell_are_waited_for_and_interrupted_too() {
     }
 }
 
+/// Whoever has repaired the files does not want to wait for the end of those that hang.
+#[test]
+fn a_shell_that_reads_its_start_up_files_is_restarted_at_once() {
+    let daemon = daemon!();
+    for (shell, file) in WITH_FILES {
+        let pid_file = daemon.work().join(format!("{}.pid", shell.name()));
+        let hanging = format!(
+            "echo hanging; perl -e '$SIG{{HUP}} = q(IGNORE); open F, q(>), shift; print F $$; close F; sleep 1000' {}\n",
+            pid_file.display()
+        );
+        fs::write(daemon.user_home().join(file), hanging).unwrap();
+        let mut session = daemon.session_with(shell, json!({"rc": true}));
+        let pid = || fs::read_to_string(&pid_file).ok()?.parse::<i32>().ok();
+        wait_until("the files hang", GUARD, || pid().is_some());
+        fs::write(daemon.user_home().join(file), "echo repaired; x=7\n").unwrap();
+        let named = json!({"session_id": session.id});
+        let restarted = session.connection.ok(m::SessionRestart::NAME, named);
+        assert_eq!(restarted["restarts"], 1);
+        session.run("echo $x").exits(0).prints("7\n", "");
+        let info = session.info();
+        assert!(info["startup_output"].as_str().unwrap().contains("repaired"), "{info}");
+        assert!(!info["startup_output"].as_str().unwrap().contains("hanging"), "{info}");
+        wait_until("what hung is gone", GUARD, || process::read(pid().unwrap()).is_none());
+        session.destroy();
+    }
+}
+
 /// Until it has prepared for it, a shell would die of an interrupt or miss it. Here that takes long.
 #[test]
 fn a_shell_that_is_not_prepared_yet_survives_a_cancel() {

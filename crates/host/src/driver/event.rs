@@ -131,6 +131,8 @@ pub(crate) enum Exit {
 pub(crate) enum Effect {
     /// Start a new shell process; answered with `Spawned` or `SpawnFailed`.
     SpawnShell,
+    /// Kill what the shell runs in the foreground.
+    KillForeground,
     /// Kill the shell's process and let go of it.
     KillShell,
     /// Remember this for the next result.

@@ -21,8 +21,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 pub(crate) use event::{
-    AskState, Attempt, CommandEnd, Effect, Event, Exit, Fresh, Launched, Next, Note, OwnLine, Prompt,
-    Purpose, StartupFailure, StateRead, Status,
+    AskState, Attempt, CommandEnd, Effect, Event, Exit, Fresh, Launched, Next, OwnLine, Prompt, Purpose,
+    StartupFailure, StateRead, Status,
 };
 use stage::{Stage, StartupFiles};
 use starting::{on_startup_interrupted, starting};
@@ -70,10 +70,7 @@ impl Driver {
         let stage = std::mem::replace(&mut self.stage, Stage::Dead);
         let next = self.next_stage(stage, event, now, effects);
         self.stage = match next {
-            Stage::Idle | Stage::Dead if self.restart && !self.ending => {
-                effects.extend([Effect::KillShell, Effect::Note(Note::Restarted), Effect::SpawnShell]);
-                Stage::Replacing
-            }
+            Stage::Idle | Stage::Dead if self.restart && !self.ending => self.replace(effects),
             next => next,
         };
     }
@@ -110,7 +107,7 @@ impl Driver {
 
     /// Whether the shell is at the user's start-up files.
     pub(crate) fn reads_startup_files(&self) -> bool {
-        matches!(&self.stage, Stage::Starting { startup_files, .. } if *startup_files != StartupFiles::None)
+        self.stage.reads_startup_files()
     }
 
     /// Whether the shell's prompt is trusted to tell that it is back.

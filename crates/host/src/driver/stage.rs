@@ -78,6 +78,10 @@ pub(crate) enum Restore {
 }
 
 impl Stage {
+    pub(crate) fn reads_startup_files(&self) -> bool {
+        matches!(self, Stage::Starting { startup_files, .. } if *startup_files != StartupFiles::None)
+    }
+
     /// The command that has the shell.
     pub(crate) fn foreground(&self) -> Option<u64> {
         match self {

@@ -42,7 +42,7 @@ pub(super) fn on_startup_interrupted(mut stage: Stage, now: Instant) -> Stage {
 /// The interrupt came before the shell was prepared for it, or the files do not heed it: a shell without them follows.
 pub(super) fn without_files(exit: Option<Exit>, effects: &mut Effects) -> Stage {
     let failed = Effect::StartupFailed(StartupFailure::Interrupted(exit));
-    effects.extend([failed, Effect::KillShell, Effect::SpawnShell]);
+    effects.extend([Effect::KillForeground, failed, Effect::KillShell, Effect::SpawnShell]);
     Stage::Replacing
 }
 

@@ -203,15 +203,25 @@ impl Driver {
         }
     }
 
-    /// A shell that is at rest is replaced at once, by [`Driver::handle`]; one that prints its state
-    /// afterwards; one that has a command not at all.
+    /// A shell that is at rest is replaced at once, by [`Driver::handle`], and so is one that reads its start-up
+    /// files; one that prints its state afterwards; one that has a command not at all.
     pub(super) fn on_restart(&mut self, stage: Stage, effects: &mut Effects) -> Stage {
         if stage.foreground().is_some() {
             effects.push_back(Effect::RefuseRestart);
-        } else {
-            self.restart = true;
+            return stage;
+        }
+        self.restart = true;
+        if stage.reads_startup_files() && !self.ending {
+            effects.push_back(Effect::KillForeground);
+            return self.replace(effects);
         }
         stage
+    }
+
+    /// A new shell, because somebody wants one.
+    pub(super) fn replace(&self, effects: &mut Effects) -> Stage {
+        effects.extend([Effect::KillShell, Effect::Note(Note::Restarted), Effect::SpawnShell]);
+        Stage::Replacing
     }
 
     pub(super) fn on_shell_ended(&self, stage: Stage, exit: Exit, effects: &mut Effects) -> Stage {

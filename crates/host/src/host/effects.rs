@@ -1,5 +1,7 @@
 //! What the driver asks for, carried out.
 
+use rustix::process::Signal;
+
 use super::Host;
 use super::outcome::End;
 use crate::driver::{Attempt, CommandEnd, Effect, Event};
@@ -11,6 +13,7 @@ impl Host {
     pub(super) fn carry_out(&mut self, effect: Effect) -> Option<Event> {
         match effect {
             Effect::SpawnShell => return Some(self.spawn_shell()),
+            Effect::KillForeground => self.job(None).signal(Signal::KILL),
             Effect::KillShell => self.kill_shell(),
             Effect::Note(note) => self.state.set_note(note.text()),
             Effect::StartupFailed(failure) => self.on_startup_failed(failure),

@@ -241,7 +241,7 @@ impl Host {
             }
         }
         self.effects = effects;
-        if !self.startup.is_over() && self.driver.is_idle() {
+        if !self.startup.is_ready() && self.driver.is_idle() {
             self.end_startup();
         }
         let has_finished = was_at_own_line && self.driver.is_idle() && self.dialect().finishes_printing();

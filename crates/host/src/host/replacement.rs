@@ -54,6 +54,9 @@ impl Host {
             rustix::termios::tcsetwinsize(&shell.terminal, size).ok();
         }
         let startup_files = shell.reads_startup_files();
+        if startup_files {
+            self.startup.begin_again();
+        }
         self.shell = Some(shell);
         let why = self.state.take_note().unwrap_or_else(|| "the shell had ended".to_owned());
         let mut note = format!("{why}; this command ran in a new shell with the restored state");

@@ -141,7 +141,7 @@ impl Host {
         let running = self.driver.foreground().map(|number| ExecId { session: self.spec.session_id, number });
         let what = match running {
             Some(id) => id.to_string(),
-            None if self.is_starting() => "its start-up files, and a command waits for their end".to_owned(),
+            None if self.is_starting() => "its start-up files".to_owned(),
             None => "a command".to_owned(),
         };
         Fault::new(

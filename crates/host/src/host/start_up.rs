@@ -48,9 +48,6 @@ impl Host {
     pub(super) fn on_startup_failed(&mut self, failure: StartupFailure) {
         let why = startup::explain(failure, self.startup.output().as_deref());
         let is_interrupted = matches!(failure, StartupFailure::Interrupted(_));
-        if is_interrupted {
-            self.job(None).signal(Signal::KILL);
-        }
         if is_interrupted || self.startup.is_over() || self.state.known().is_some() {
             self.startup.skip_files();
             return self.state.set_note(format!("{why}; this time they were not read"));

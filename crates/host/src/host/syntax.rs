@@ -34,7 +34,15 @@ impl Host {
             .args(if extglob { &["-O", "extglob", "-n"][..] } else { &["-n"] })
             .arg(path_of(&held))
             .env_clear();
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().is_ok_and(|status| matches!(status.code(), Some(1 | 2)))
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        // For a bad condition, `[[ a b c ]]`, bash complains and says 0.
+        let complains = |stderr: &[u8]| {
+            String::from_utf8_lossy(stderr)
+                .lines()
+                .any(|line| !line.is_empty() && !line.contains(": warning: "))
+        };
+        command
+            .output()
+            .is_ok_and(|told| matches!(told.status.code(), Some(1 | 2)) || complains(&told.stderr))
     }
 }

@@ -300,7 +300,7 @@ fn a_shell_that_does_not_leave_its_files_is_replaced_by_one_without() {
     };
     let replaced = |exit| {
         let failed = Effect::StartupFailed(StartupFailure::Interrupted(exit));
-        [failed, Effect::KillShell, Effect::SpawnShell]
+        [Effect::KillForeground, failed, Effect::KillShell, Effect::SpawnShell]
     };
     let mut driver = begin();
     // Asking again gives it no more time.
