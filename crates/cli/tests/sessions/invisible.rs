@@ -185,6 +185,24 @@ fn prompts_and_hooks_of_the_user_print_nothing_into_results() {
     session.run("echo hi").exits(0).prints("hi\n", "").quietly();
 }
 
+/// The terminal is the command's while it runs there; what the shell's hooks write comes after it.
+#[test]
+fn hooks_of_the_user_print_nothing_into_results_on_a_terminal() {
+    let daemon = daemon!();
+    for (shell, hooks) in [
+        (Shell::Bash, "PROMPT_COMMAND='printf \"\\033]0;title\\007\"; echo PC'"),
+        (Shell::Zsh, "precmd() { printf '\\033]0;title\\007'; echo PC }; preexec() { echo PE }"),
+    ] {
+        let mut session = daemon.session(shell);
+        session.ok(hooks);
+        for _ in 0..10 {
+            let ran = session.run_with(json!({"command": "echo hi", "tty": true}));
+            assert_eq!(ran.stdout, "hi\r\n", "{ran:?}");
+        }
+        session.run("echo hi").exits(0).prints("hi\n", "").quietly();
+    }
+}
+
 #[test]
 fn commands_are_in_the_history_and_nothing_else_is() {
     let daemon = daemon!();

@@ -37,9 +37,10 @@ impl Dialect for Bash {
     }
 
     fn init_line(&self, nonce: &str) -> String {
-        // Printable throughout: a start-up file may have switched line editing on, where others are keys.
+        // Printable throughout: a start-up file may have switched line editing on, where others are keys. What the
+        // user's hooks write around prompts is no command's output, on a terminal neither.
         format!(
-            " PS1=$'\\E_trl;{nonce};$?;$-;\\\\#;${{PWD-}}\\a' PS2=; \\set +o history; \\set +o vi; \\set +o emacs; \\unset HISTFILE; \\history -c\n"
+            " PS1=$'\\E_trl;{nonce};$?;$-;\\\\#;${{PWD-}}\\a' PS2=; \\set +o history; \\set +o vi; \\set +o emacs; \\unset HISTFILE; \\history -c; \\exec >&2\n"
         )
     }
 

@@ -62,7 +62,7 @@ impl Dialect for Zsh {
 
     fn init_line(&self, nonce: &str) -> String {
         format!(
-            " \\unsetopt promptsp promptcr checkjobs hup; \\setopt rmstarsilent; HISTSIZE=1000 PS2= RPS1= PS1=$'\\e_trl;{nonce};%?;;%i;%/\\a'\n"
+            " \\unsetopt promptsp promptcr checkjobs hup; \\setopt rmstarsilent; \\exec >&2; HISTSIZE=1000 PS2= RPS1= PS1=$'\\e_trl;{nonce};%?;;%i;%/\\a'\n"
         )
     }
 
