@@ -128,14 +128,19 @@ pub(crate) fn explain(failure: StartupFailure, output: Option<&str>) -> String {
         StartupFailure::Interrupted(None) => {
             "the shell's start-up files did not heed the interrupt".to_owned()
         }
+        StartupFailure::StderrReplaced => {
+            "the shell's start-up files redirect its stderr (exec 2>…), where it says how commands end"
+                .to_owned()
+        }
     };
     let last = output.and_then(|output| output.trim_end().lines().next_back()).unwrap_or_default();
     let wrote: String = last.chars().filter(|c| !c.is_control()).take(200).collect();
     let wrote = if wrote.is_empty() { wrote } else { format!(", the last that they wrote is {wrote:?}") };
     let advice = match failure {
-        StartupFailure::Timeout | StartupFailure::Ended(_) | StartupFailure::Interrupted(None) => {
-            "; repair them, or create the session without rc"
-        }
+        StartupFailure::Timeout
+        | StartupFailure::Ended(_)
+        | StartupFailure::Interrupted(None)
+        | StartupFailure::StderrReplaced => "; repair them, or create the session without rc",
         // Whoever interrupted it is not to blame for the files.
         StartupFailure::Interrupted(Some(_)) => "",
     };

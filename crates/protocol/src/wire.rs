@@ -300,10 +300,13 @@ pub enum FromHost {
         req: u64,
         screen: Box<Screen>,
     },
-    /// `exec: None`: nothing was there to cancel.
+    /// `exec: None`: there was no command to cancel.
     Cancelled {
         req: u64,
         exec: Option<u64>,
+        /// The shell was interrupted in its start-up files.
+        #[serde(default)]
+        startup: bool,
     },
     Execs {
         req: u64,

@@ -205,7 +205,8 @@ fn a_shell_that_is_not_prepared_yet_survives_a_cancel() {
         wait_until("there is a shell", GUARD, || {
             other.call(m::SessionInfo::NAME, named.clone()).is_ok_and(|info| info["pid"].is_number())
         });
-        other.ok(m::ExecCancel::NAME, named.clone());
+        let cancelled = other.ok(m::ExecCancel::NAME, named.clone());
+        assert_eq!((&cancelled["cancelled"], &cancelled["exec_id"]), (&json!(true), &json!(null)));
         let created = connection.finish(request);
         // If the interrupt came before there were files to leave, it takes longer.
         assert!(["idle", "creating"].contains(&created.data()["state"].as_str().unwrap()), "{created:?}");
@@ -266,6 +267,21 @@ fn start_up_files_that_end_the_shell_are_a_truthful_error() {
 }
 
 /// What is written just before the first prompt is never part of the first command.
+/// The shell tells on its stderr how commands end.
+#[test]
+fn start_up_files_that_replace_the_shells_stderr_are_not_read() {
+    let daemon = daemon!();
+    for (shell, file) in WITH_FILES {
+        fs::write(daemon.user_home().join(file), "x=1; exec >/dev/null 2>&1\n").unwrap();
+        let mut session = daemon.session_with(shell, json!({"rc": true}));
+        let first = session.run("echo \"<$x>\"; (exit 4)");
+        assert!(first.has_note("redirect its stderr"), "{first:?}");
+        first.exits(4).prints("<>\n", "");
+        session.run("echo out; echo err >&2; (exit 5)").exits(5).prints("out\n", "err\n").quietly();
+        session.destroy();
+    }
+}
+
 #[test]
 fn the_first_command_on_a_terminal_has_only_its_own_output() {
     let daemon = daemon!();

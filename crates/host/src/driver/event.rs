@@ -37,6 +37,8 @@ pub(crate) enum Event {
     SpawnFailed,
     /// The shell was interrupted, so that it leaves the user's start-up files.
     StartupInterrupted,
+    /// The user's start-up files have given the shell another stderr: its prompts cannot be heard.
+    StderrReplaced,
     /// Somebody asks for a new shell.
     Restart,
     /// The session is being ended; no new command or shell is started from here on.
@@ -116,6 +118,8 @@ pub(crate) enum StartupFailure {
     Ended(Exit),
     /// They were interrupted, and the shell did not survive that (so it ended) or did not leave them.
     Interrupted(Option<Exit>),
+    /// They have replaced the shell's stderr.
+    StderrReplaced,
 }
 
 /// How a process ended.

@@ -25,7 +25,7 @@ pub(crate) use event::{
     StartupFailure, StateRead, Status,
 };
 use stage::{Stage, StartupFiles};
-use starting::{on_startup_interrupted, starting};
+use starting::{on_startup_interrupted, starting, without_files};
 pub(crate) use stop::{Step, Stop, Why};
 use transitions::{on_launched, on_line_failed, on_prompt_at_terminal, on_stop};
 
@@ -169,6 +169,10 @@ impl Driver {
             Event::Spawned(fresh) => self.on_spawned(stage, fresh, now, effects),
             Event::SpawnFailed => self.on_spawn_failed(stage, effects),
             Event::StartupInterrupted => on_startup_interrupted(stage, now),
+            Event::StderrReplaced if stage.reads_startup_files() && !self.ending => {
+                without_files(StartupFailure::StderrReplaced, effects)
+            }
+            Event::StderrReplaced => stage,
             Event::Restart => self.on_restart(stage, effects),
             Event::EndSession => {
                 self.ending = true;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::event::{Effect, Exit, Fresh, StartupFailure};
+use super::event::{Effect, Fresh, StartupFailure};
 use super::stage::{Restore, Stage, StartupFiles};
 use super::{Effects, LINE_TIMEOUT, STARTUP_TIMEOUT};
 
@@ -39,9 +39,9 @@ pub(super) fn on_startup_interrupted(mut stage: Stage, now: Instant) -> Stage {
     stage
 }
 
-/// The interrupt came before the shell was prepared for it, or the files do not heed it: a shell without them follows.
-pub(super) fn without_files(exit: Option<Exit>, effects: &mut Effects) -> Stage {
-    let failed = Effect::StartupFailed(StartupFailure::Interrupted(exit));
+/// A shell follows that does not read the files.
+pub(super) fn without_files(failure: StartupFailure, effects: &mut Effects) -> Stage {
+    let failed = Effect::StartupFailed(failure);
     effects.extend([Effect::KillForeground, failed, Effect::KillShell, Effect::SpawnShell]);
     Stage::Replacing
 }

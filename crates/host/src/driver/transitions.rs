@@ -231,7 +231,8 @@ impl Driver {
             }
             Stage::Draining { exec, stop, .. } => (*exec, Some(stop.why())),
             Stage::Starting { startup_files: StartupFiles::Interrupted, .. } if !self.ending => {
-                return without_files(Some(exit), effects);
+                // It came before the shell was prepared for it.
+                return without_files(StartupFailure::Interrupted(Some(exit)), effects);
             }
             Stage::Starting { startup_files: StartupFiles::Read, .. } => {
                 effects.push_back(Effect::StartupFailed(StartupFailure::Ended(exit)));
@@ -254,7 +255,7 @@ impl Driver {
             Stage::Starting { deadline, startup_files: StartupFiles::Interrupted, .. }
                 if is_due(&deadline) && !self.ending =>
             {
-                without_files(None, effects)
+                without_files(StartupFailure::Interrupted(None), effects)
             }
             Stage::Starting { deadline, startup_files: StartupFiles::Read, .. } if is_due(&deadline) => {
                 effects.extend([Effect::KillShell, Effect::StartupFailed(StartupFailure::Timeout)]);

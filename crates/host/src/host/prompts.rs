@@ -43,6 +43,9 @@ impl Host {
         let Some(shell) = &mut self.shell else { return };
         shell.script = None;
         self.startup.keep_noise(&heard.noise);
+        if self.driver.reads_startup_files() && !shell.is_at_top() {
+            return self.drive(Event::StderrReplaced);
+        }
         let prompt = match self.driver.foreground() {
             Some(number) => self.observe_command(number, heard.report.as_ref(), &heard.noise),
             None => Prompt::default(),

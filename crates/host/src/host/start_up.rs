@@ -43,12 +43,12 @@ impl Host {
         Ok(Some(FromHost::Session { req: who.req, session: Box::new(self.info()) }))
     }
 
-    /// The shell is gone before it was ready. A session that never was is ended; one that has a
+    /// The shell is gone before it was ready, or of no use. A session that never was ready is ended; one that has a
     /// state to restore, or whose files somebody wants to be left, gets a shell without start-up files.
     pub(super) fn on_startup_failed(&mut self, failure: StartupFailure) {
         let why = startup::explain(failure, self.startup.output().as_deref());
-        let is_interrupted = matches!(failure, StartupFailure::Interrupted(_));
-        if is_interrupted || self.startup.is_over() || self.state.known().is_some() {
+        let is_followed = matches!(failure, StartupFailure::Interrupted(_) | StartupFailure::StderrReplaced);
+        if is_followed || self.startup.is_over() || self.state.known().is_some() {
             self.startup.skip_files();
             return self.state.set_note(format!("{why}; this time they were not read"));
         }

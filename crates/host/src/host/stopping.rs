@@ -28,15 +28,16 @@ impl Host {
         // While the shell tidies up after one command, the next one is all there is.
         let current = || self.driver.foreground().or_else(|| self.commands.front());
         let number = number.or_else(current);
-        if self.is_starting() {
+        let startup = self.is_starting();
+        if startup {
             let named = signal.map(named_signal).transpose()?;
             self.interrupt_startup(named);
         }
         let Some(number) = number else {
-            return Ok(Some(FromHost::Cancelled { req, exec: None }));
+            return Ok(Some(FromHost::Cancelled { req, exec: None, startup }));
         };
         match &self.known(number)?.phase {
-            Phase::Finished { .. } => return Ok(Some(FromHost::Cancelled { req, exec: None })),
+            Phase::Finished { .. } => return Ok(Some(FromHost::Cancelled { req, exec: None, startup })),
             Phase::Queued { .. } => self.drop_queued(number),
             Phase::Running(running) => {
                 let background = running.background.as_ref().map(|background| background.pid);
@@ -53,7 +54,7 @@ impl Host {
                 }
             }
         }
-        Ok(Some(FromHost::Cancelled { req, exec: Some(number) }))
+        Ok(Some(FromHost::Cancelled { req, exec: Some(number), startup }))
     }
 
     /// A queued command never runs; whoever waits for it hears that it was cancelled.

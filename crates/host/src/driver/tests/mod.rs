@@ -130,6 +130,7 @@ fn event_name(event: &Event) -> &'static str {
         Event::Spawned { .. } => "Spawned",
         Event::SpawnFailed => "SpawnFailed",
         Event::StartupInterrupted => "StartupInterrupted",
+        Event::StderrReplaced => "StderrReplaced",
         Event::Restart => "Restart",
         Event::EndSession => "EndSession",
         Event::AllGone => "AllGone",
@@ -137,7 +138,7 @@ fn event_name(event: &Event) -> &'static str {
     }
 }
 
-const EVENTS: [&str; 18] = [
+const EVENTS: [&str; 19] = [
     "Prompt",
     "PromptAtTerminal",
     "StateRead",
@@ -152,6 +153,7 @@ const EVENTS: [&str; 18] = [
     "Spawned",
     "SpawnFailed",
     "StartupInterrupted",
+    "StderrReplaced",
     "Restart",
     "EndSession",
     "AllGone",
@@ -208,6 +210,7 @@ fn events() -> Vec<(&'static str, u64, Event)> {
         ("Spawned, a state to restore", 10, Event::Spawned(Fresh { restore: true, startup_files: false })),
         ("SpawnFailed", 10, Event::SpawnFailed),
         ("StartupInterrupted", 10, Event::StartupInterrupted),
+        ("StderrReplaced", 10, Event::StderrReplaced),
         ("Restart", 10, Event::Restart),
         ("EndSession", 10, Event::EndSession),
         ("AllGone", 10, Event::AllGone),

@@ -18,9 +18,10 @@ pub(crate) async fn perform(runtime: &Arc<Inner>, params: &CancelParams) -> Resu
             .await?;
     let answer = session.link.call(|req| ToHost::Cancel { req, exec, signal }).await?;
     match answer.message {
-        FromHost::Cancelled { exec, .. } => {
-            Ok(Cancelled { exec_id: exec.map(|exec| session.exec_id(exec)), cancelled: exec.is_some() })
-        }
+        FromHost::Cancelled { exec, startup, .. } => Ok(Cancelled {
+            exec_id: exec.map(|exec| session.exec_id(exec)),
+            cancelled: exec.is_some() || startup,
+        }),
         other => Err(unexpected(session.id, &other)),
     }
 }
