@@ -8,6 +8,7 @@ use trl_protocol::fault::Fault;
 
 use crate::commands::Requester;
 use crate::driver::StartupFailure;
+use crate::shell::prompt;
 
 /// As much of what start-up files write is kept: the last of it.
 const KEPT: usize = 64 * 1024;
@@ -108,9 +109,12 @@ impl Startup {
         self.keep(&crate::shell::text::bytes(lines));
     }
 
-    /// What start-up files have written; None if that is nothing.
+    /// What start-up files have written; None if that is nothing. With line editing or traces switched on, the shell
+    /// has also written the engine's first line, which is not theirs.
     pub(crate) fn output(&self) -> Option<String> {
-        (!self.output.is_empty()).then(|| String::from_utf8_lossy(&self.output).into_owned())
+        let text = String::from_utf8_lossy(&self.output);
+        let theirs: String = text.split_inclusive('\n').filter(|line| !line.contains(prompt::MARK)).collect();
+        (!theirs.is_empty()).then_some(theirs)
     }
 }
 
@@ -158,6 +162,9 @@ mod tests {
         startup.keep(b"welcome\r\n");
         startup.keep_noise("a: not found\nuser@host$ ");
         assert_eq!(startup.output().unwrap(), "welcome\r\na: not found\n");
+        startup.keep_noise("$  PS1=$'\\E_trl;ab;$?;\\a'; set +o vi\n");
+        startup.keep(b"\x1b_trl;ab;0;\x07\r\n");
+        assert_eq!(startup.output().unwrap(), "welcome\r\na: not found\n", "the engine's own lines");
         startup.keep(&vec![b'x'; KEPT]);
         startup.keep(b"end");
         let kept = startup.output().unwrap();

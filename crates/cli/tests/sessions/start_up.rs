@@ -267,6 +267,22 @@ fn start_up_files_that_end_the_shell_are_a_truthful_error() {
 }
 
 /// What is written just before the first prompt is never part of the first command.
+#[test]
+fn what_start_up_files_write_has_nothing_of_the_engine_in_it() {
+    let daemon = daemon!();
+    for text in ["echo welcome; set -o vi\n", "echo welcome; set -o emacs\n", "echo welcome\n"] {
+        fs::write(daemon.user_home().join(".bashrc"), text).unwrap();
+        for tty in [false, true] {
+            let mut session = daemon.session_with(Shell::Bash, json!({"rc": true, "tty": tty}));
+            session.run("echo hi").exits(0);
+            let written = session.info()["startup_output"].as_str().unwrap().to_owned();
+            let foreign = ["trl", "set +o", "HISTFILE"].iter().any(|word| written.contains(word));
+            assert!(written.contains("welcome") && !foreign, "{text:?} {tty}: {written:?}");
+            session.destroy();
+        }
+    }
+}
+
 /// The shell tells on its stderr how commands end.
 #[test]
 fn start_up_files_that_replace_the_shells_stderr_are_not_read() {

@@ -14,6 +14,7 @@ use super::dialect::{
     is_special, split_covered,
 };
 use super::messages::Wording;
+use super::prompt::MARK;
 use super::quote::{ansi, single};
 use super::snapshot::{Entries, Hidden, Snapshot, Traps, split_entries, split_functions};
 
@@ -38,9 +39,10 @@ impl Dialect for Bash {
 
     fn init_line(&self, nonce: &str) -> String {
         // Printable throughout: a start-up file may have switched line editing on, where others are keys. What the
-        // user's hooks write around prompts is no command's output, on a terminal neither.
+        // user's hooks write around prompts is no command's output, on a terminal neither. Line editing may show only
+        // the line's end: that has the mark, too.
         format!(
-            " PS1=$'\\E_trl;{nonce};$?;$-;\\\\#;${{PWD-}}\\a' PS2=; \\set +o history; \\set +o vi; \\set +o emacs; \\unset HISTFILE; \\history -c; \\exec >&2\n"
+            " PS1=$'\\E_trl;{nonce};$?;$-;\\\\#;${{PWD-}}\\a' PS2=; \\set +o history; \\set +o vi; \\set +o emacs; \\unset HISTFILE; \\history -c; \\exec >&2; : '{MARK}'\n"
         )
     }
 

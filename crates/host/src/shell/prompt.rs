@@ -25,8 +25,11 @@ pub struct Heard {
     pub noise: String,
 }
 
+/// What every prompt, and the line that sets it, has in it.
+pub const MARK: &str = "_trl;";
+
 pub fn opening(nonce: &str) -> String {
-    ["\x1b_trl;", nonce, ";"].concat()
+    ["\x1b", MARK, nonce, ";"].concat()
 }
 
 pub fn listen(bytes: &[u8], nonce: &str) -> Heard {
