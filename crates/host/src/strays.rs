@@ -57,12 +57,12 @@ pub(crate) fn copies_of(shell: Pid, processes: Vec<Process>) -> (Vec<Process>, V
     processes.into_iter().partition(|process| image.is_some() && self::image(process.pid) == image)
 }
 
-fn identity(process: &Process) -> (i32, u64) {
+pub(crate) fn identity(process: &Process) -> (i32, u64) {
     (process.pid, process.started)
 }
 
 /// Those chosen and all below them. Parents come before children, so one pass finds every level.
-fn with_descendants(all: Vec<Process>, chosen: impl Fn(&Process) -> bool) -> Vec<Process> {
+pub(crate) fn with_descendants(all: Vec<Process>, chosen: impl Fn(&Process) -> bool) -> Vec<Process> {
     let mut pids = BTreeSet::new();
     let is_one = |process: &Process| {
         let is_one = pids.contains(&process.parent) || chosen(process);

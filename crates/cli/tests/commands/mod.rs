@@ -1,6 +1,7 @@
 //! Commands: their text, input, output, order, deadlines, cancellation, and waiting for them.
 
 mod background;
+mod background_stop;
 mod cancel;
 mod cli_run;
 mod deadlines;

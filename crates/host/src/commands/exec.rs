@@ -4,15 +4,17 @@ use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use trl_confine::linux::cgroups::Hits;
 use trl_journal::ExecJournal;
 use trl_protocol::exec::{ExecInfo, ExecState, FinishedFields, Outcome, Stream};
 use trl_protocol::ids::{ExecId, SessionId};
 use trl_protocol::wire::RunSpec;
+use trl_sys::process;
 
 use crate::awaited::Awaited;
 use crate::cage::Visible;
-use crate::driver::{Step, Stop, Why};
+use crate::driver::{Exit, Step, Stop, Why};
 use crate::shell::MemFile;
 use crate::shell::messages::MessageFilter;
 use crate::shell::snapshot::Hidden;
@@ -95,11 +97,13 @@ pub(crate) struct Background {
     /// When its time is over; None once it is being stopped.
     deadline: Option<Instant>,
     stop: Option<Stop>,
+    /// How its process ended, while what it has started is still being stopped.
+    ended: Option<Exit>,
 }
 
 impl Background {
     pub(crate) fn new(pid: i32, deadline: Option<Instant>) -> Background {
-        Background { pid, deadline, stop: None }
+        Background { pid, deadline, stop: None, ended: None }
     }
 
     /// When its time is over, or the next step of its stop is due.
@@ -128,13 +132,28 @@ impl Background {
     pub(crate) fn why_stopped(&self) -> Option<Why> {
         self.stop.as_ref().map(Stop::why)
     }
+
+    pub(crate) fn mark_ended(&mut self, exit: Exit) {
+        self.ended = Some(exit);
+    }
+
+    pub(crate) fn ended(&self) -> Option<Exit> {
+        self.ended
+    }
+
+    /// Whether its stop has taken every step.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.stop.as_ref().is_some_and(Stop::is_exhausted)
+    }
 }
 
 /// The processes of a command that is being stopped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct StopTargets {
     /// Everything below the shell when the stop began.
     pub(crate) seen: ProcessSnapshot,
+    /// What a background command had left to itself before the stop began; it goes on.
+    pub(crate) spared: BTreeSet<(i32, u64)>,
     /// Everything that was part of the command when it was stopped.
     pub(crate) doomed: Vec<Process>,
     /// Those of them whose end is awaited.
@@ -145,6 +164,18 @@ pub(crate) struct StopTargets {
     pub(crate) terminated: BTreeSet<(i32, u64)>,
     /// Programs that the shell waited for and that got KILL.
     pub(crate) killed: BTreeSet<(i32, u64)>,
+}
+
+impl StopTargets {
+    /// Notes who of those that the shell waits for gets the signal of this step.
+    pub(crate) fn note_step(&mut self, step: Step, waited_for: BTreeSet<(i32, u64)>) {
+        let dies = |(pid, _): &(i32, u64)| process::dies_of(*pid, Signal::TERM.as_raw());
+        match step {
+            Step::Terminate => self.terminated.extend(waited_for.into_iter().filter(dies)),
+            Step::Kill => self.killed.extend(waited_for),
+            Step::Interrupt | Step::KillShell => {}
+        }
+    }
 }
 
 /// The host's end of an output pipe.

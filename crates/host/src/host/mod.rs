@@ -7,6 +7,7 @@
 
 mod attached;
 mod background;
+mod background_stop;
 mod effects;
 mod event_loop;
 mod launch;

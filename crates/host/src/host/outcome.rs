@@ -42,7 +42,7 @@ impl Host {
         let (named, targets) =
             exec.running().map_or((None, None), |running| (running.named, running.targets.as_ref()));
         let hits = exec.running().map(|running| running.hits);
-        // Of a background command, or of a shell that died: whatever is left ends with it.
+        // Of a shell that died: whatever is left ends with it.
         for process in targets.iter().flat_map(|targets| &targets.doomed) {
             tree::signal(process, Signal::KILL);
         }

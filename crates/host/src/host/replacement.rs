@@ -8,7 +8,6 @@ use trl_protocol::fault::{Code, Fault};
 use trl_protocol::wire::FromHost;
 
 use super::Host;
-use super::outcome::End;
 use crate::cage::Cage;
 use crate::commands::{Exec, Requester};
 use crate::driver::{Event, Exit, Fresh};
@@ -126,10 +125,10 @@ impl Host {
         }
         let ended = self.commands.active().find_map(|exec| {
             let background = exec.running()?.background.as_ref()?;
-            (background.pid == pid).then(|| (exec.number, background.why_stopped()))
+            (background.pid == pid && background.ended().is_none()).then_some(exec.number)
         });
-        if let Some((number, why)) = ended {
-            self.finish(number, End::Process(exit), why);
+        if let Some(number) = ended {
+            self.on_background_ended(number, exit);
         }
     }
 }

@@ -1,14 +1,12 @@
 //! Ending a running command: signals to what runs, step by step, until everything that was part of
-//! it is gone. Which step comes when is decided by [`crate::driver`] for the command in the shell,
-//! and by the command itself if it is a background command.
+//! it is gone. Which step comes when is decided by [`crate::driver`]. Background commands are ended in
+//! [`super::background_stop`].
 
 use std::collections::BTreeSet;
-use std::time::Instant;
 
 use rustix::process::{Pid, Signal};
 use trl_protocol::fault::Fault;
 use trl_protocol::wire::FromHost;
-use trl_sys::process;
 
 use super::Host;
 use super::outcome::End;
@@ -63,44 +61,12 @@ impl Host {
         self.finish(number, End::NeverRan, Some(Why::Cancel));
     }
 
-    fn stop_background(&mut self, number: u64) {
-        let Some(background) = self.background_mut(number) else { return };
-        let pid = background.pid;
-        if let Some(step) = background.stop(Why::Cancel, Instant::now()) {
-            self.signal_targets(number, step, Some(pid), false);
-        }
-    }
-
-    /// The next steps of background commands whose time has come.
-    pub(super) fn continue_background_stops(&mut self, now: Instant) {
-        let due = |exec: &Exec| {
-            let background = exec.running()?.background.as_ref()?;
-            background.next_deadline().filter(|at| *at <= now).map(|_| exec.number)
-        };
-        let due: Vec<u64> = self.commands.active().filter_map(due).collect();
-        for number in due {
-            let Some(background) = self.background_mut(number) else { continue };
-            let pid = background.pid;
-            if let Some(step) = background.due_step(now) {
-                self.signal_targets(number, step, Some(pid), false);
-            }
-        }
-    }
-
-    fn background_mut(&mut self, number: u64) -> Option<&mut crate::commands::Background> {
-        self.commands.get_mut(number)?.running_mut()?.background.as_mut()
-    }
-
-    /// Takes one step towards the end of the command in the shell. `shell`: the shell itself is still
-    /// at work on it.
-    pub(super) fn signal_step(&mut self, number: u64, step: Step, shell: bool) {
-        self.signal_targets(number, step, None, shell);
-    }
-
-    fn signal_targets(&mut self, number: u64, step: Step, background: Option<i32>, with_shell: bool) {
-        let shell = self.shell.as_ref().filter(|_| background.is_none()).map(|shell| shell.pid);
-        let mut job = match with_shell || background.is_some() {
-            true => self.job(background).processes,
+    /// Takes one step towards the end of the command in the shell. `with_shell`: the shell itself is
+    /// still at work on it.
+    pub(super) fn signal_step(&mut self, number: u64, step: Step, with_shell: bool) {
+        let shell = self.shell.as_ref().map(|shell| shell.pid);
+        let mut job = match with_shell {
+            true => self.job(None).processes,
             // The shell is back: what is in its foreground now is not part of the command.
             false => Vec::new(),
         };
@@ -108,11 +74,8 @@ impl Host {
         let targets = running.targets.get_or_insert_with(|| {
             Box::new(StopTargets {
                 seen: shell.map(|shell| ProcessSnapshot::now(shell, &job)).unwrap_or_default(),
-                doomed: Vec::new(),
-                awaited: None,
                 waited_for: children(&job, shell),
-                terminated: BTreeSet::new(),
-                killed: BTreeSet::new(),
+                ..StopTargets::default()
             })
         });
         let waited_for = children(&job, shell);
@@ -120,13 +83,7 @@ impl Host {
         // one after the other.
         let goes_on =
             step == Step::Kill && !targets.killed.is_empty() && !waited_for.is_subset(&targets.killed);
-        match step {
-            Step::Terminate => targets.terminated.extend(
-                waited_for.into_iter().filter(|(pid, _)| process::dies_of(*pid, Signal::TERM.as_raw())),
-            ),
-            Step::Kill => targets.killed.extend(waited_for),
-            Step::Interrupt | Step::KillShell => {}
-        }
+        targets.note_step(step, waited_for);
         let strays = shell.map(|shell| targets.seen.strays(shell)).unwrap_or_default();
         job.extend(strays);
         let again: BTreeSet<(i32, u64)> = job.iter().map(|process| (process.pid, process.started)).collect();
@@ -140,13 +97,8 @@ impl Host {
                 rustix::process::kill_process(shell, Signal::KILL).ok();
             }
         }
-        let signal = match step {
-            Step::Interrupt => Signal::INT,
-            Step::Terminate => Signal::TERM,
-            Step::Kill | Step::KillShell => Signal::KILL,
-        };
         for process in &targets.doomed {
-            tree::signal_and_continue(process, signal);
+            tree::signal_and_continue(process, signal_of(step));
         }
     }
 
@@ -198,6 +150,7 @@ impl Host {
             let alive = self.has_stragglers(number);
             self.drive(Event::Stragglers { alive });
         }
+        self.finish_stopped_backgrounds();
     }
 
     /// The command is over; strays of it may still appear below the shell.
@@ -264,8 +217,16 @@ impl Job {
     }
 }
 
+pub(super) fn signal_of(step: Step) -> Signal {
+    match step {
+        Step::Interrupt => Signal::INT,
+        Step::Terminate => Signal::TERM,
+        Step::Kill | Step::KillShell => Signal::KILL,
+    }
+}
+
 /// The processes of a job that the shell itself has started and waits for.
-fn children(job: &[tree::Process], shell: Option<Pid>) -> BTreeSet<(i32, u64)> {
+pub(super) fn children(job: &[tree::Process], shell: Option<Pid>) -> BTreeSet<(i32, u64)> {
     let shell = shell.map(|shell| shell.as_raw_nonzero().get());
     let is_child = |process: &&tree::Process| Some(process.parent) == shell && !process.zombie;
     job.iter().filter(is_child).map(|process| (process.pid, process.started)).collect()
