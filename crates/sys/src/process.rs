@@ -113,11 +113,19 @@ pub fn status_field(pid: impl std::fmt::Display, name: &str) -> Option<String> {
 /// Whether this signal would end it now: it neither catches nor ignores nor blocks it.
 pub fn dies_of(pid: impl std::fmt::Display, signal: i32) -> bool {
     let Ok(status) = read_text(format!("/proc/{pid}/status")) else { return false };
-    ["SigBlk:", "SigIgn:", "SigCgt:"].iter().all(|name| {
-        let set = status.lines().find_map(|line| line.strip_prefix(name));
-        let set = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
-        set.is_some_and(|set| set & (1 << (signal - 1)) == 0)
-    })
+    ["SigBlk:", "SigIgn:", "SigCgt:"].iter().all(|set| has_signal(&status, set, signal) == Some(false))
+}
+
+/// Whether it has a function of its own for this signal.
+pub fn catches(pid: impl std::fmt::Display, signal: i32) -> bool {
+    let status = read_text(format!("/proc/{pid}/status"));
+    status.is_ok_and(|status| has_signal(&status, "SigCgt:", signal) == Some(true))
+}
+
+fn has_signal(status: &str, set: &str, signal: i32) -> Option<bool> {
+    let set = status.lines().find_map(|line| line.strip_prefix(set))?;
+    let set = u64::from_str_radix(set.trim(), 16).ok()?;
+    Some(set & (1 << (signal - 1)) != 0)
 }
 
 /// A soft limit from `/proc/<pid>/limits`, such as `Max file size`; `None` if there is none.

@@ -219,7 +219,23 @@ fn signals_without_a_name_are_sent_too(shell: Shell) {
     session.survives();
 }
 
+/// Many programs take a second INT for an order to leave everything as it is.
+fn a_program_that_catches_an_interrupt_gets_one(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let program = "perl -e '$| = 1; $SIG{INT} = sub { $n++ }; $SIG{TERM} = sub { print \"$n\\n\"; exit 3 }; print \"up\\n\"; sleep 1 while 1'";
+    for background in [false, true] {
+        let params = json!({"command": program, "background": background});
+        let (request, exec_id) = session.stream_until(params, "up\n");
+        session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id}));
+        let answer = session.connection.finish(request);
+        assert_eq!(answer.output_from("stdout", "up\n".len() as u64), b"1\n", "{background}: {answer:?}");
+    }
+    session.survives();
+}
+
 in_each_shell!(
+    a_program_that_catches_an_interrupt_gets_one,
     signals_without_a_name_are_sent_too,
     a_running_command_is_cancelled_by_session_or_by_id,
     a_cancel_at_any_moment_leaves_no_stray,

@@ -20,7 +20,7 @@ use crate::shell::messages::MessageFilter;
 use crate::shell::snapshot::Hidden;
 use crate::strays::ProcessSnapshot;
 use crate::terminal::{NextLook, Tty};
-use crate::tree::Process;
+use crate::tree::{self, Process};
 
 /// Who is to hear how it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,9 +164,28 @@ pub(crate) struct StopTargets {
     pub(crate) terminated: BTreeSet<(i32, u64)>,
     /// Programs that the shell waited for and that got KILL.
     pub(crate) killed: BTreeSet<(i32, u64)>,
+    /// Those that were ready for INT when they got it.
+    pub(crate) interrupted: BTreeSet<(i32, u64)>,
 }
 
 impl StopTargets {
+    /// Gives all of them the signal of this step. INT is repeated for programs that were just starting; one that
+    /// catches it gets it once, since many take the second for an order to leave everything as it is.
+    pub(crate) fn signal(&mut self, step: Step) {
+        let signal = match step {
+            Step::Interrupt => Signal::INT,
+            Step::Terminate => Signal::TERM,
+            Step::Kill | Step::KillShell => Signal::KILL,
+        };
+        for process in &self.doomed {
+            let is_ready = step == Step::Interrupt && process::catches(process.pid, signal.as_raw());
+            if is_ready && !self.interrupted.insert((process.pid, process.started)) {
+                continue;
+            }
+            tree::signal_and_continue(process, signal);
+        }
+    }
+
     /// Notes who of those that the shell waits for gets the signal of this step.
     pub(crate) fn note_step(&mut self, step: Step, waited_for: BTreeSet<(i32, u64)>) {
         let dies = |(pid, _): &(i32, u64)| process::dies_of(*pid, Signal::TERM.as_raw());

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal};
 
 use super::Host;
 use super::outcome::End;
-use super::stopping::{children, signal_of};
+use super::stopping::children;
 use crate::awaited::Awaited;
 use crate::commands::{Background, Exec, StopTargets};
 use crate::driver::{Exit, Step, Why};
@@ -55,9 +55,7 @@ impl Host {
         let waited_for = targets.waited_for.intersection(&alive).copied().collect();
         targets.note_step(step, waited_for);
         targets.awaited = None;
-        for process in &targets.doomed {
-            tree::signal_and_continue(process, signal_of(step));
-        }
+        targets.signal(step);
     }
 
     /// The process of a background command has ended.

@@ -97,9 +97,7 @@ impl Host {
                 rustix::process::kill_process(shell, Signal::KILL).ok();
             }
         }
-        for process in &targets.doomed {
-            tree::signal_and_continue(process, signal_of(step));
-        }
+        targets.signal(step);
     }
 
     /// The signal that has ended every program that the shell waited for, if it was one of a stop's later steps.
@@ -214,14 +212,6 @@ impl Job {
         for process in &self.processes {
             tree::signal(process, signal);
         }
-    }
-}
-
-pub(super) fn signal_of(step: Step) -> Signal {
-    match step {
-        Step::Interrupt => Signal::INT,
-        Step::Terminate => Signal::TERM,
-        Step::Kill | Step::KillShell => Signal::KILL,
     }
 }
 
