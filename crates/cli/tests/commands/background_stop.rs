@@ -36,7 +36,7 @@ const UP: &str = "open F, '>', 'pid'; print F $$; close F; $| = 1; print \"up\\n
 
 fn write(daemon: &Daemon, name: &str, text: &str) -> String {
     let path = daemon.work().join(name);
-    std::fs::write(&path, text).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert!(std::fs::write(&path, text).is_ok(), "{name} is written");
     format!("perl {}", path.display())
 }
 
