@@ -28,6 +28,7 @@ struct Next {
 /// What a command needs, in a place where its shell can open it.
 #[derive(Debug)]
 pub(crate) struct Prepared {
+    /// Empty.
     pub(crate) text: MemFile,
     pub(crate) stdout: (OwnedFd, OwnedFd),
     pub(crate) stderr: (OwnedFd, OwnedFd),
@@ -47,15 +48,15 @@ impl Next {
 }
 
 impl Spare {
-    pub(crate) fn take(&mut self, text: &[u8], cage: &mut Cage) -> io::Result<Prepared> {
+    pub(crate) fn take(&mut self, cage: &mut Cage) -> io::Result<Prepared> {
         let next = self.next.take().map_or_else(Next::new, Ok)?;
         let offered = std::mem::take(&mut self.is_offered).then(|| cage.take_offer()).flatten();
         let shown = match offered {
             Some(shown) => shown,
             None => cage.show(&next.ends())?,
         };
-        let Next { text: empty, stdout, stderr } = next;
-        Ok(Prepared { text: empty.fill(text)?, stdout, stderr, shown })
+        let Next { text, stdout, stderr } = next;
+        Ok(Prepared { text, stdout, stderr, shown })
     }
 
     /// Closes it later.

@@ -69,6 +69,20 @@ fn jobs_can_be_used_across_commands(shell: Shell) {
     session.run("jobs").exits(0).prints("", "");
 }
 
+fn the_status_of_a_job_is_there_to_be_asked_for(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    for more in ["", "; return 0"] {
+        let lines = format!("(exit 8) & p=$!\nsleep .1\ntrue\nwait $p; echo $?{more}");
+        session.run(&lines).exits(0).prints("8\n", "");
+    }
+    session.ok("sh -c 'sleep .3; exit 9' & p=$!; echo $p >job");
+    let job = std::fs::read_to_string(daemon.work().join("job")).unwrap_or_default();
+    let job = job.trim().parse().unwrap_or_default();
+    wait_until("the job has ended", GUARD, || !process::alive(job));
+    session.run("wait $p; echo $?").exits(0).prints("9\n", "");
+}
+
 fn an_end_of_a_job_says_nothing_but_that(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
@@ -342,6 +356,7 @@ in_each_shell!(
     late_output_goes_to_its_own_command,
     waiting_for_jobs_gives_all_their_output,
     jobs_can_be_used_across_commands,
+    the_status_of_a_job_is_there_to_be_asked_for,
     an_end_of_a_job_says_nothing_but_that,
     a_started_command_runs_beside_the_shell,
     a_background_run_answers_when_it_is_over,

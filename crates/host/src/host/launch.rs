@@ -16,7 +16,8 @@ use crate::commands::{Background, Input, Output, Requester};
 use crate::driver::{Event, Launched, Next};
 use crate::shell::dialect::Launch;
 use crate::shell::messages::{MessageFilter, Wording};
-use crate::shell::{plain, reach, text};
+use crate::shell::snapshot::Snapshot;
+use crate::shell::{Shell, plain, reach, text};
 use crate::spare::Prepared;
 use crate::terminal;
 
@@ -116,13 +117,12 @@ impl Host {
         let (Some(exec), Some(shell)) = (self.commands.get_mut(number), &mut self.shell) else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        let text = [&exec.spec.command, "\n"].concat();
         let Prepared {
-            text: held,
+            text: empty,
             stdout: (stdout, stdout_write),
             stderr: (stderr, stderr_write),
             mut shown,
-        } = self.kernel.spare.take(text.as_bytes(), &mut self.cage)?;
+        } = self.kernel.spare.take(&mut self.cage)?;
         terminal::enter(exec, shell)?;
         if exec.tty.is_some() && self.state.wants_usual_term(&self.spec) {
             exec.spec.env.entry("TERM".to_owned()).or_insert_with(|| terminal::TERM.to_owned());
@@ -145,7 +145,9 @@ impl Host {
         let stdout_path = if terminal.is_some() { path(3) } else { path(1) };
         let stderr_path = if exec.spec.merge_stderr { stdout_path } else { path(2) };
         let on_terminal = terminal.is_some();
-        let line = shell.dialect.run_line(&Launch {
+        // On a terminal people expect to be told about their jobs.
+        let quiet = may_speak_of_jobs(shell, &exec.spec.command, self.state.snapshot()) && !exec.spec.tty;
+        let launch = Launch {
             text: &text::of(exec.spec.command.as_bytes()),
             text_path: path(0),
             stdin: path(3),
@@ -158,8 +160,18 @@ impl Host {
                     && trl_sys::process::soft_limit(shell.raw_pid(), "Max open files")
                         .is_none_or(|most| most >= end)
             }),
+            quiet,
             cwd: exec.spec.working_dir.as_deref(),
             state: self.state.snapshot(),
+        };
+        let line = shell.dialect.run_line(&launch);
+        let quiet_text = shell.dialect.quiet_text(&launch);
+        let wording = shell.dialect.wording();
+        exec.messages =
+            wording.map(|wording| message_filter(wording, &self.spec.shell, &launch, quiet_text.is_some()));
+        exec.text = Some(match &quiet_text {
+            Some(text) => empty.fill(&text::bytes(text))?,
+            None => empty.fill([&exec.spec.command, "\n"].concat().as_bytes())?,
         });
         exec.outputs = [(stdout, stdout_write), (stderr, stderr_write)]
             .map(|(read, hold)| Some(Output { read, hold: Some(hold), enlarged: false }));
@@ -168,15 +180,6 @@ impl Host {
             self.terminal.give_to(number);
             exec.outputs[0] = None;
         }
-        // On a terminal people expect to be told about their jobs.
-        exec.messages = shell.dialect.wording().map(|wording| {
-            let starts_jobs = plain::may_start_jobs(&exec.spec.command, self.state.snapshot());
-            // A function that starts jobs may be called by any name where functions cannot be listed.
-            shell.has_started_jobs |= starts_jobs && wording == Wording::Dash;
-            let notices = !exec.spec.tty && (shell.may_have_jobs || shell.has_started_jobs || starts_jobs);
-            Box::new(MessageFilter::new(wording, &self.spec.shell, path(0), notices))
-        });
-        exec.text = Some(held);
         exec.shown = shown;
         if exec.had_to_wait {
             // On disk before the shell has the line: a command that may have run is never taken for
@@ -208,4 +211,20 @@ impl Host {
         }
         self.commands.requeue(number, until);
     }
+}
+
+/// Whether the shell may have jobs while this text runs, and would say so on its streams.
+fn may_speak_of_jobs(shell: &mut Shell, text: &str, state: &Snapshot) -> bool {
+    let Some(wording) = shell.dialect.wording() else { return false };
+    let starts_jobs = plain::may_start_jobs(text, state);
+    // A function that starts jobs may be called by any name where functions cannot be listed.
+    shell.has_started_jobs |= starts_jobs && wording == Wording::Dash;
+    shell.may_have_jobs || shell.has_started_jobs || starts_jobs
+}
+
+/// Takes out what the shell itself says on the command's streams.
+fn message_filter(wording: Wording, shell: &str, launch: &Launch<'_>, is_quiet: bool) -> Box<MessageFilter> {
+    // `eval` is named in the place of the file, unless it may be the text's own.
+    let file = if is_quiet && !launch.text.contains("eval") { "eval" } else { launch.text_path };
+    Box::new(MessageFilter::new(wording, shell, file, launch.quiet))
 }

@@ -27,6 +27,8 @@ pub struct Launch<'a> {
     pub hidden: Option<&'a Hidden>,
     /// The text may close the shell's own descriptors, and there is room for copies of them.
     pub keep_copies: bool,
+    /// There may be jobs, about which the shell is to say nothing on these streams.
+    pub quiet: bool,
     pub cwd: Option<&'a str>,
     /// State after the previous command: which of our words the user has taken.
     pub state: &'a Snapshot,
@@ -58,6 +60,12 @@ pub trait Dialect: std::fmt::Debug {
     /// The first line: our prompt, and what must be off.
     fn init_line(&self, nonce: &str) -> String;
     fn run_line(&self, launch: &Launch<'_>) -> String;
+    /// The text in a form in which the shell does not speak of its jobs, if there is one. It may do so in files
+    /// that the text reads.
+    fn quiet_text(&self, launch: &Launch<'_>) -> Option<String> {
+        let _ = launch;
+        None
+    }
     /// Asks for the status when the prompt is the user's own: an assignment, so that
     /// nothing they have defined is called and `$?` is still the command's. Their
     /// prompt waits in [`SAVED_PROMPT`] until the settle script puts it back.

@@ -37,12 +37,20 @@ impl Dialect for Sh {
         let env: String =
             launch.env.iter().map(|(name, value)| format!("{name}={} ", single(value))).collect();
         // Only behind `command` do assignments end with a special builtin.
-        let dot = if env.is_empty() { "\\." } else { "\\command ." };
+        let (dot, eval) = if env.is_empty() { ("\\.", "\\eval") } else { ("\\command .", "\\command eval") };
         let hide = launch.hidden.map(|hidden| self.hide(hidden, launch.state)).unwrap_or_default();
-        format!(
-            " {hide}{cwd}{env}{dot} {} <{} >|{} 2>|{}\n",
-            launch.text_path, launch.stdin, launch.stdout, launch.stderr
-        )
+        let run = match (launch.quiet, may_return(launch)) {
+            (false, _) => format!("{dot} {}{}", launch.text_path, streams(launch)),
+            (true, true) => format!("{dot} {}", launch.text_path),
+            (true, false) => format!("{eval} {}{}", single(launch.text), streams(launch)),
+        };
+        format!(" {hide}{cwd}{env}{run}\n")
+    }
+
+    /// dash tells about its jobs before each line of a file, and forgets those that have ended. It does
+    /// not before the lines of `eval`; where `return` needs a file around it, that has one line.
+    fn quiet_text(&self, launch: &Launch<'_>) -> Option<String> {
+        launch.quiet.then(|| format!("\\eval {}{}\n", single(launch.text), streams(launch)))
     }
 
     fn query_line(&self, nonce: &str) -> String {
@@ -146,4 +154,14 @@ impl Dialect for Sh {
     fn may_hide_syntax_error(&self) -> bool {
         false
     }
+}
+
+/// Whether the text may leave the file that it is in. Outside of one the shell would end.
+fn may_return(launch: &Launch<'_>) -> bool {
+    let leaves = |text: &str| text.contains("return") || text.contains("eval");
+    leaves(launch.text) || launch.state.aliases.values().any(|alias| leaves(alias))
+}
+
+fn streams(launch: &Launch<'_>) -> String {
+    format!(" <{} >|{} 2>|{}", launch.stdin, launch.stdout, launch.stderr)
 }
