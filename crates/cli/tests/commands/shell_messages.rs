@@ -1,7 +1,7 @@
 //! What the shell itself writes is not taken for a command's output.
 
 use serde_json::json;
-use trl_testkit::{Shell, daemon, in_each_shell};
+use trl_testkit::{GUARD, Session, Shell, daemon, in_each_shell, process, wait_until};
 
 fn the_end_of_a_job_is_in_nobodys_output(shell: Shell) {
     let daemon = daemon!();
@@ -52,12 +52,63 @@ fn what_a_command_writes_stays_whatever_it_looks_like(shell: Shell) {
     session.run("printf '[1]' >&2").exits(0).prints("", "[1]");
 }
 
+/// Starts a job, and returns when it has ended.
+#[track_caller]
+fn end_a_job(session: &mut Session) {
+    session.run("sh -c 'sleep .2' & echo $! >job").exits(0);
+    let job = std::fs::read_to_string(session.dir.join("job")).unwrap_or_default();
+    let job = job.trim().parse().unwrap_or_default();
+    wait_until("the job has ended", GUARD, || !process::alive(job));
+}
+
+fn nothing_is_lost_in_one_stream(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let merged = |command: &str| json!({"command": command, "merge_stderr": true});
+    if shell != Shell::Zsh {
+        end_a_job(&mut session);
+        let listed = session.run_with(merged("jobs"));
+        assert!(listed.stdout.contains("Done") && listed.stdout.contains("sleep .2"), "{listed:?}");
+        let listed = session.run_with(merged("sleep .05 & sleep .1; jobs"));
+        assert_eq!(listed.stdout.matches("sleep .05").count(), 1, "{listed:?}");
+    }
+    session.run("sleep 1000 &").exits(0);
+    let text = "[1]+  Done                    make\n[1] + Done                       make\n";
+    std::fs::write(session.dir.join("log"), text).unwrap_or_default();
+    session.run_with(merged("cat log")).exits(0).prints(text, "");
+    session.run_with(merged("cat log >&2; true")).exits(0).prints(text, "");
+}
+
+fn jobs_that_have_ended_are_in_no_later_stream(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    for command in ["echo own; /bin/true", "/bin/true; echo own >&2", "/bin/true\n(exit 3) || echo own"] {
+        end_a_job(&mut session);
+        session.run("(exit 7)").exits(7);
+        end_a_job(&mut session);
+        session.run_with(json!({"command": command, "merge_stderr": true})).exits(0).prints("own\n", "");
+    }
+    end_a_job(&mut session);
+    session.run("sleep 1000 & (exit 7)").exits(7);
+    let status = json!({"command": "echo $?; /bin/true", "merge_stderr": true});
+    session.run_with(status).exits(0).prints("7\n", "");
+    // bash tells about a job when a program ends, or a `wait`.
+    if shell != Shell::Bash {
+        let during = json!({"command": "sleep .05 & sleep .2\ntrue\necho own", "merge_stderr": true});
+        session.run_with(during).exits(0).prints("own\n", "");
+    }
+}
+
 fn a_complaint_does_not_name_the_engines_file(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
     for text in ["nosuchcommand", "if true; )", "echo \"open", "f() { nosuchother; }; f", "\n\nnosuchthird"] {
         let ran = session.run(text);
         assert!(!ran.stderr.is_empty() && !ran.stderr.contains("/proc/"), "{text:?}: {ran:?}");
+        session.run("sleep 1000 & :").exits(0);
+        let with_jobs = session.run(text);
+        assert_eq!(with_jobs.stderr, ran.stderr, "{text:?}");
+        session.run("kill -9 $!; wait $!; :").exits(0);
         let ran = session.run_with(json!({"command": text, "background": true}));
         let names_engine = ["/proc/", "(eval)"].iter().any(|word| ran.stderr.contains(word));
         assert!(!ran.stderr.is_empty() && !names_engine, "{text:?}: {ran:?}");
@@ -70,5 +121,7 @@ in_each_shell!(
     the_end_of_a_job_is_in_nobodys_output,
     notices_of_any_form_are_taken_out,
     what_a_command_writes_stays_whatever_it_looks_like,
+    nothing_is_lost_in_one_stream,
+    jobs_that_have_ended_are_in_no_later_stream,
     a_complaint_does_not_name_the_engines_file,
 );

@@ -181,6 +181,16 @@ pub fn may_start_jobs(text: &str, state: &Snapshot) -> bool {
     reads_more || has_async(text) || with_jobs.any(|(name, _)| word(text, name))
 }
 
+/// Whether the text may have something to do with jobs that are there, itself or through what it reads or calls.
+pub fn may_ask_for_jobs(text: &str, state: &Snapshot) -> bool {
+    const WORDS: &[&str] = &["jobs", "wait", "fg", "bg", "disown", "kill", ".", "source", "eval"];
+    let asks = |text: &str| {
+        let mut words = text.split(|c: char| !(c.is_alphanumeric() || "_.-".contains(c)));
+        text.contains('%') || words.any(|word| WORDS.contains(&word))
+    };
+    asks(text) || state.functions.values().chain(state.aliases.values()).any(|body| asks(body))
+}
+
 /// An `&` that is not part of `&&`, `>&`, `<&` or `&>`.
 pub fn has_async(text: &str) -> bool {
     let bytes = text.as_bytes();
@@ -268,6 +278,19 @@ mod tests {
         }
         state.functions.insert("f".to_owned(), "f () { a & }".to_owned());
         assert!(may_start_jobs("f", &state) && !may_start_jobs("ff", &state));
+    }
+
+    #[test]
+    fn jobs_are_asked_for_by_their_builtins() {
+        let mut state = state("f", "q");
+        for text in ["jobs", "x; wait", "echo %1", "(jobs)", "eval \"$x\"", "$(jobs -p)"] {
+            assert!(may_ask_for_jobs(text, &state), "{text}");
+        }
+        for text in ["make", "cat jobs.txt", "ls ..", "f"] {
+            assert!(!may_ask_for_jobs(text, &state), "{text}");
+        }
+        state.functions.insert("g".to_owned(), "g () { jobs; }".to_owned());
+        assert!(may_ask_for_jobs("f", &state), "one function may call another");
     }
 
     #[test]
