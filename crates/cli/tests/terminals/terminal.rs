@@ -59,6 +59,7 @@ in_each_shell!(
     keys_are_signals,
     a_stopped_command_leaves_the_terminal_sound,
     nothing_typed_is_left_for_the_next,
+    given_input_is_typed_whole_and_then_ends,
 );
 
 fn stdin_and_stdout_are_a_terminal_and_stderr_is_apart(shell: Shell) {
@@ -222,6 +223,31 @@ fn nothing_typed_is_left_for_the_next(shell: Shell) {
     session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "eof": true}));
     session.attach(&exec_id);
     assert!(!look(&mut session, &exec_id).contains("stray"));
+}
+
+fn given_input_is_typed_whole_and_then_ends(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    for text in ["", "x\n", "x", "a\nb"] {
+        for background in [false, true] {
+            let params = json!({
+                "command": "cat; echo over", "tty": true, "stdin": text, "background": background, "timeout_s": 20,
+            });
+            let printed = format!("{}over\r\n", text.replace('\n', "\r\n"));
+            let ran = session.run_with(params.clone()).exits(0);
+            assert!(ran.stdout.ends_with(&printed), "{text:?} {ran:?}");
+            let streamed = session.stream(params).output("stdout");
+            assert!(streamed.ends_with(printed.as_bytes()), "{text:?} {streamed:?}");
+        }
+    }
+    let long = "y".repeat(10_000) + "\n";
+    let params = json!({"command": "cat >copy", "tty": true, "stdin": long, "timeout_s": 20});
+    session.run_with(params).exits(0);
+    assert_eq!(std::fs::read_to_string(daemon.work().join("copy")).unwrap_or_default(), long);
+    let closed = json!({"command": "cat", "tty": true, "stdin": "", "stdin_open": false, "timeout_s": 20});
+    let exec_id = session.start(closed);
+    assert_eq!(exit_code(&mut session, &exec_id), 0);
+    session.survives();
 }
 
 #[test]

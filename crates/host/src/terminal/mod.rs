@@ -117,7 +117,7 @@ impl Tty {
             Stdin::Empty => {}
             Stdin::Open(bytes) => pending.extend(bytes),
             Stdin::Whole(bytes) => {
-                pending.extend(&bytes);
+                pending.extend(typing::in_pieces(&bytes, None));
                 pending.extend(typing::end_of_file(&bytes, None));
             }
         }

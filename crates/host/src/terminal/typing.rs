@@ -77,8 +77,9 @@ pub(super) fn unread(program_end: &OwnedFd) -> io::Result<Vec<u8>> {
 
 /// A terminal that hands input over by lines keeps 4095 bytes of one and drops the rest. The key that
 /// ends the input hands over what there is of a line, without an end: so a long line goes in pieces.
-fn in_pieces(data: &[u8], modes: Option<&Termios>) -> Vec<u8> {
-    let by_line = modes.is_some_and(|modes| modes.local_modes.contains(LocalModes::ICANON));
+/// A terminal that is still to be used (`None`) does so.
+pub(super) fn in_pieces(data: &[u8], modes: Option<&Termios>) -> Vec<u8> {
+    let by_line = modes.is_none_or(|modes| modes.local_modes.contains(LocalModes::ICANON));
     if !by_line || data.len() <= LONGEST_PIECE {
         return data.to_vec();
     }

@@ -26,16 +26,18 @@ pub(super) fn of(
     }
     check_run_id(params.run_id.as_deref())?;
     let asked = params.max_output_bytes.unwrap_or(config.max_output_bytes);
+    let tty = params.tty.unwrap_or(session.tty);
+    let stdin = GivenStdin { data: params.stdin, encoding: params.stdin_encoding, open: params.stdin_open };
     Ok(RunSpec {
         timeout_ms: params.timeout_s.map(|s| seconds::as_millis("timeout_s", s)).transpose()?,
-        stdin: stdin(params.stdin, params.stdin_encoding, params.stdin_open, mode)?,
+        stdin: stdin.read(mode, tty)?,
         env,
         working_dir: params.working_dir,
         max_output: asked.min(limits::MAX_OUTPUT_BYTES),
         mode,
         wait_ms: params.wait_s.map(|s| seconds::as_millis("wait_s", s)).transpose()?.unwrap_or(0),
         background: params.background.unwrap_or(mode == Mode::Detached),
-        tty: params.tty.unwrap_or(session.tty),
+        tty,
         merge_stderr: params.merge_stderr.unwrap_or(false),
         replace_env: params.replace_env.unwrap_or(false),
         command,
@@ -93,19 +95,25 @@ fn check_run_id(id: Option<&str>) -> Result<(), Fault> {
     }
 }
 
-fn stdin(
-    given: Option<String>,
+/// The params about stdin, as they were given.
+struct GivenStdin {
+    data: Option<String>,
     encoding: Option<Encoding>,
     open: Option<bool>,
-    mode: Mode,
-) -> Result<Stdin, Fault> {
-    let by_default = mode == Mode::Detached && given.as_deref().is_none_or(str::is_empty);
-    let bytes = decoded("stdin", given.unwrap_or_default(), encoding.unwrap_or_default())?;
-    Ok(match open.unwrap_or(by_default) {
-        true => Stdin::Open(bytes),
-        false if bytes.is_empty() => Stdin::Empty,
-        false => Stdin::Whole(bytes),
-    })
+}
+
+impl GivenStdin {
+    fn read(self, mode: Mode, tty: bool) -> Result<Stdin, Fault> {
+        let by_default = mode == Mode::Detached && self.data.as_deref().is_none_or(str::is_empty);
+        // On a terminal without any, somebody may type; an empty one is end of file there too.
+        let may_be_typed = tty && self.data.is_none();
+        let bytes = decoded("stdin", self.data.unwrap_or_default(), self.encoding.unwrap_or_default())?;
+        Ok(match self.open.unwrap_or(by_default) {
+            true => Stdin::Open(bytes),
+            false if bytes.is_empty() && (!tty || may_be_typed) => Stdin::Empty,
+            false => Stdin::Whole(bytes),
+        })
+    }
 }
 
 /// The bytes of a param that is text or base64.
@@ -155,18 +163,24 @@ mod tests {
             (Mode::Detached, Some("a"), None, whole("a")),
             (Mode::Detached, Some("a"), Some(true), open("a")),
         ];
-        for (mode, given, asked, expected) in cases {
-            assert_eq!(
-                stdin(given.map(str::to_owned), None, asked, mode),
-                Ok(expected),
-                "{mode:?} {given:?} {asked:?}"
-            );
+        for (mode, given, open, expected) in cases {
+            let read =
+                |tty| GivenStdin { data: given.map(str::to_owned), encoding: None, open }.read(mode, tty);
+            assert_eq!(read(false), Ok(expected.clone()), "{mode:?} {given:?} {open:?}");
+            let on_terminal = match (given, expected) {
+                (Some(""), Stdin::Empty) => whole(""),
+                (_, expected) => expected,
+            };
+            assert_eq!(read(true), Ok(on_terminal), "{mode:?} {given:?} {open:?} on a terminal");
         }
     }
 
     #[test]
     fn stdin_can_be_bytes() {
-        let read = |text: &str| stdin(Some(text.to_owned()), Some(Encoding::Base64), None, Mode::Collect);
+        let read = |text: &str| {
+            let (data, encoding) = (Some(text.to_owned()), Some(Encoding::Base64));
+            GivenStdin { data, encoding, open: None }.read(Mode::Collect, false)
+        };
         assert_eq!(read("AP8="), Ok(Stdin::Whole(vec![0, 255])));
         assert_eq!(read("?").unwrap_err().code, Code::InvalidParams);
     }
