@@ -8,8 +8,8 @@ use trl_protocol::fault::Fault;
 use trl_protocol::wire::{RunSpec, SessionSpec};
 
 use crate::shell::dialect::Dialect;
-use crate::shell::plain;
 use crate::shell::snapshot::Snapshot;
+use crate::shell::{assigns, plain};
 
 /// Commands that may wait to be entered into the shell's history.
 const UNRECORDED: usize = 200;
@@ -28,6 +28,8 @@ pub(crate) struct ShellState {
     last_status: i32,
     /// Commands that left the state alone and are not in the shell's history yet.
     unrecorded: Vec<String>,
+    /// A command that sets TERM runs, or ran last.
+    sets_term: bool,
     /// To be part of the next result.
     note: Option<String>,
     /// The next result is of a command in a new shell.
@@ -46,6 +48,7 @@ impl ShellState {
             cwd,
             last_status: 0,
             unrecorded: Vec::new(),
+            sets_term: false,
             replaced: false,
             note: None,
             restarts,
@@ -87,6 +90,7 @@ impl ShellState {
     pub(crate) fn mark_restarted(&mut self, cwd: String) {
         self.restarts += 1;
         self.cwd = cwd;
+        self.sets_term = false;
     }
 
     // Notes.
@@ -156,9 +160,17 @@ impl ShellState {
         }
     }
 
-    /// Whether the session's TERM is still the daemon's own, which is none for terminals.
+    /// A command begins. On a terminal it gets the usual TERM if this is true: the session's is still the
+    /// daemon's own, which is none for terminals, and the command sets no other.
+    pub(crate) fn begin_with_usual_term(&mut self, spec: &SessionSpec, run: &RunSpec) -> bool {
+        // A variable that is given to the command is put back after it.
+        self.sets_term = !run.env.contains_key("TERM") && assigns::sets(&run.command, "TERM");
+        run.tty && !self.sets_term && self.wants_usual_term(spec)
+    }
+
+    /// Whether the session's TERM is still the daemon's own: neither given nor set by anybody.
     pub(crate) fn wants_usual_term(&self, spec: &SessionSpec) -> bool {
-        let is_given = spec.env_keys.iter().any(|name| name == "TERM");
+        let is_given = self.snapshot().own_term || spec.env_keys.iter().any(|name| name == "TERM");
         let begun = || spec.env.get("TERM").is_some_and(|term| term == "dumb");
         let is_dumb = |entry: &String| {
             entry.split_once('=').is_some_and(|(_, value)| value.trim_matches(['"', '\'']) == "dumb")
@@ -170,7 +182,8 @@ impl ShellState {
     // What the shell prints.
 
     /// Takes over what the shell has printed. True if it differs from what is on disk.
-    pub(crate) fn learn(&mut self, snapshot: Snapshot) -> bool {
+    pub(crate) fn learn(&mut self, mut snapshot: Snapshot) -> bool {
+        snapshot.own_term = self.snapshot().own_term || std::mem::take(&mut self.sets_term);
         let newly: BTreeSet<String> =
             snapshot.too_large.difference(&self.snapshot().too_large).cloned().collect();
         if let Some(names) = (Snapshot { too_large: newly, ..Snapshot::default() }).lacks() {
@@ -251,6 +264,19 @@ mod tests {
         assert!(state.learn(Snapshot::default()));
         state.mark_saved();
         assert!(!state.learn(Snapshot::default()));
+    }
+
+    #[test]
+    fn who_sets_term_has_it_from_then_on() {
+        let mut state = state();
+        state.sets_term = assigns::sets("export TERM=dumb", "TERM");
+        assert!(state.learn(Snapshot::default()) && state.snapshot().own_term);
+        assert!(!state.learn(Snapshot::default()) && state.snapshot().own_term);
+        let mut lost = self::state();
+        lost.sets_term = true;
+        // The shell that was told so has ended.
+        lost.mark_restarted("/".to_owned());
+        assert!(!lost.learn(Snapshot::default()) || !lost.snapshot().own_term);
     }
 
     #[test]

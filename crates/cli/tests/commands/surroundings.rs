@@ -44,6 +44,21 @@ fn the_kind_of_terminal_is_the_sessions(shell: Shell) {
     let tty = || json!({"tty": true});
     let background = || json!({"tty": true, "background": true});
     for given in ["vt100", "dumb"] {
+        let mut session = daemon.session(shell);
+        session.run_with(json!({"command": format!("TERM={given} true; (export TERM={given}); cat <<E\nexport TERM={given}\nE")}));
+        assert_eq!(term(&mut session, tty()), "xterm-256color", "only mentioned: {given}");
+        session.run(&format!("export TERM={given}")).exits(0);
+        for more in [tty(), background(), json!({})] {
+            assert_eq!(term(&mut session, more), given, "exported");
+        }
+        session.run("exit 0");
+        assert_eq!(term(&mut session, tty()), given, "in a new shell");
+        // Set on a terminal, as people do who are attached.
+        let mut session = daemon.session(shell);
+        session.run_with(json!({"command": format!("TERM={given}; export TERM"), "tty": true})).exits(0);
+        for more in [tty(), background(), json!({})] {
+            assert_eq!(term(&mut session, more), given, "set on a terminal");
+        }
         let mut session = daemon.session_with(shell, json!({"env": {"TERM": given}}));
         assert_eq!(term(&mut session, tty()), given);
         assert_eq!(term(&mut session, background()), given);

@@ -124,7 +124,7 @@ impl Host {
             mut shown,
         } = self.kernel.spare.take(&mut self.cage)?;
         terminal::enter(exec, shell)?;
-        if exec.tty.is_some() && self.state.wants_usual_term(&self.spec) {
+        if self.state.begin_with_usual_term(&self.spec, &exec.spec) {
             exec.spec.env.entry("TERM".to_owned()).or_insert_with(|| terminal::TERM.to_owned());
         }
         if exec.spec.replace_env {

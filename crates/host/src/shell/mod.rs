@@ -5,6 +5,7 @@
 //! session leader, so SIGINT to the foreground unwinds it to its prompt with its
 //! state intact.
 
+pub mod assigns;
 mod bash;
 pub mod careful;
 pub mod control;

@@ -39,6 +39,9 @@ pub struct Snapshot {
     #[serde(skip)]
     pub partial: bool,
     pub umask: String,
+    /// The user has set TERM, perhaps to what it was already.
+    #[serde(default)]
+    pub own_term: bool,
     /// How the shell's previous directory is set again.
     pub old_dir: Option<String>,
     /// The user has set traps: code of theirs runs around every command.
