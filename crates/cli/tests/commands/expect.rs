@@ -55,4 +55,39 @@ fn patterns_that_cannot_be_are_refused(shell: Shell) {
     }
 }
 
-in_each_shell!(a_prompt_is_awaited_again_and_again, patterns_that_cannot_be_are_refused,);
+fn ends_of_lines_are_found_on_a_terminal_and_so_is_a_prompt_that_waits(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let command = "echo ready; printf a; sleep .01; printf 'b\\n>>> '; read x; echo \"got $x\"; cat";
+    for (tty, end) in [(true, "\r\n"), (false, "\n")] {
+        let params =
+            json!({"command": command, "tty": tty, "background": false, "stdin_open": true, "timeout_s": 0});
+        let exec_id = session.start(params);
+        let mut find = |pattern: &str, from: u64| {
+            let found =
+                log(&mut session, &exec_id, json!({"pattern": pattern, "regex": true, "from_offset": from}));
+            let (begin, end) = (found["offset"].as_u64().unwrap(), found["end_offset"].as_u64().unwrap());
+            (found["text"].as_str().unwrap().to_owned(), begin, end)
+        };
+        let line = end.len() as u64;
+        assert_eq!(find("^ready$", 0), ("ready".to_owned(), 0, 5));
+        let begin = 5 + line + 2 + line;
+        assert_eq!(find("^>>> $", 0), (">>> ".to_owned(), begin, begin + 4));
+        assert_eq!(find("[>#] $", 5), ("> ".to_owned(), begin + 2, begin + 4));
+        assert_eq!(find("^a.*$", 0), ("ab".to_owned(), 5 + line, 7 + line));
+        let torn = json!({"exec_id": exec_id, "timeout_s": 0.5, "until": {"log": {"pattern": "^(a|>>|\\s*)$", "regex": true}}});
+        session.connection.fails(m::ExecWait::NAME, torn, "WAIT_TIMEOUT");
+        session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": "it\n"}));
+        let answer = json!({"pattern": "got it$", "regex": true, "from_offset": begin + 4});
+        assert_eq!(log(&mut session, &exec_id, answer)["text"], "got it");
+        session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "eof": true}));
+        let params = json!({"exec_id": exec_id, "timeout_s": 20});
+        assert_eq!(session.connection.ok(m::ExecWait::NAME, params)["exit_code"], 0);
+    }
+}
+
+in_each_shell!(
+    a_prompt_is_awaited_again_and_again,
+    patterns_that_cannot_be_are_refused,
+    ends_of_lines_are_found_on_a_terminal_and_so_is_a_prompt_that_waits,
+);

@@ -1,10 +1,16 @@
 //! Something in the output of a command, wherever its pieces are torn apart.
 
+//!
+//! `^` and `$` are ends of lines, which end in `\n`, `\r` or both. The present end of the output is one if a line has
+//! begun there and the stream has been quiet for a moment: a prompt that waits. The same moment is given to an
+//! expression that could match more with what comes next.
+
 use std::time::Duration;
 
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input};
+use tokio::time::Instant;
 use trl_protocol::Fault;
 use trl_protocol::exec::{LogUntil, Matched, Stream};
 use trl_protocol::wire::{FromHost, ToHost};
@@ -12,11 +18,12 @@ use trl_protocol::wire::{FromHost, ToHost};
 use super::Came;
 use crate::backend::LostSession;
 use crate::link::Item;
+use crate::ops::exec::info;
 use crate::session::{Session, unexpected};
 
 /// How far back a match may begin before what arrives.
 const WINDOW: usize = 64 * 1024;
-/// An expression that may go on with what comes next is taken as it is after so long a silence.
+/// After so long a silence the present end of a stream is taken as it is.
 const QUIET: Duration = Duration::from_millis(100);
 /// Most of a match that is told.
 const TOLD: usize = 4096;
@@ -34,11 +41,15 @@ pub(super) struct Search {
 }
 
 /// The last bytes of a stream.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct RecentBytes {
     bytes: Vec<u8>,
     /// Where in the stream they begin.
     offset: u64,
+    /// They begin in the middle of what was seen: the first one only says what lies before the second.
+    is_cut: bool,
+    /// When the last ones came.
+    came_at: Instant,
 }
 
 /// A match, and whether it could still become longer or turn out not to be one.
@@ -54,7 +65,7 @@ struct Hit {
 impl Search {
     pub(super) fn new(log: &LogUntil, patterns: &[String]) -> Result<Search, String> {
         let built = if log.regex {
-            let syntax = syntax::Config::new().utf8(false).multi_line(true);
+            let syntax = syntax::Config::new().utf8(false).multi_line(true).crlf(true);
             Regex::builder().configure(Regex::config().utf8_empty(false)).syntax(syntax).build_many(patterns)
         } else {
             Regex::new_many(&patterns.iter().map(|text| escape(text)).collect::<Vec<_>>())
@@ -64,7 +75,13 @@ impl Search {
             format!("no regular expression: {why}")
         })?;
         let from = log.from_offset;
-        Ok(Search { pattern, may_grow: log.regex, only: log.stream, from, seen: Default::default() })
+        Ok(Search {
+            pattern,
+            may_grow: log.regex,
+            only: log.stream,
+            from,
+            seen: [RecentBytes::from(0), RecentBytes::from(0)],
+        })
     }
 
     /// Where reading begins: one byte earlier, which says whether a line begins at `from`.
@@ -75,13 +92,15 @@ impl Search {
     /// Takes more of a stream in. After a gap nothing goes on.
     fn push(&mut self, stream: Stream, offset: u64, bytes: &[u8]) {
         let seen = &mut self.seen[stream.index()];
-        if seen.offset + seen.bytes.len() as u64 != offset {
-            *seen = RecentBytes { bytes: Vec::new(), offset };
+        if seen.end() != offset {
+            *seen = RecentBytes::from(offset);
         }
         let excess = seen.bytes.len().saturating_sub(WINDOW);
         seen.bytes.drain(..excess);
         seen.offset += excess as u64;
+        seen.is_cut |= excess > 0;
         seen.bytes.extend_from_slice(bytes);
+        seen.came_at = Instant::now();
     }
 
     fn find(&self, stream: Stream, is_over: bool) -> Option<Hit> {
@@ -96,7 +115,8 @@ impl Search {
         if !is_over {
             haystack.push(0);
         }
-        let begin = usize::try_from(self.from.saturating_sub(seen.offset)).unwrap_or(end).min(end);
+        let begin = usize::try_from(self.from.saturating_sub(seen.offset)).unwrap_or(end);
+        let begin = begin.max(usize::from(seen.is_cut)).min(end);
         let found = self.pattern.search(&Input::new(&haystack).span(begin..end).anchored(Anchored::No))?;
         let text = &haystack[found.range()];
         let told = String::from_utf8_lossy(&text[..text.len().min(TOLD)]).into_owned();
@@ -112,6 +132,34 @@ impl Search {
 
     fn any(&self, is_over: bool) -> Option<(Stream, Hit)> {
         Stream::BOTH.into_iter().find_map(|stream| Some((stream, self.find(stream, is_over)?)))
+    }
+
+    /// A match that nothing can change any more.
+    fn certain(&self) -> Option<(Stream, Hit)> {
+        let find = |stream| Some((stream, self.find(stream, false).filter(|hit| !hit.at_end)?));
+        Stream::BOTH.into_iter().find_map(find)
+    }
+
+    /// A match if nothing more comes.
+    fn at_rest(&self) -> Option<(Stream, Hit)> {
+        if !self.may_grow {
+            return None;
+        }
+        // A line that has ended is followed by no empty one as long as nothing begins there.
+        let is_open = |stream: Stream| {
+            self.seen[stream.index()].bytes.last().is_some_and(|last| !b"\r\n".contains(last))
+        };
+        Stream::BOTH.into_iter().find_map(|stream| Some((stream, self.find(stream, is_open(stream))?)))
+    }
+}
+
+impl RecentBytes {
+    fn from(offset: u64) -> RecentBytes {
+        RecentBytes { bytes: Vec::new(), offset, is_cut: false, came_at: Instant::now() }
+    }
+
+    fn end(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
     }
 }
 
@@ -134,22 +182,31 @@ pub(super) async fn wait(session: &Session, exec: u64, mut search: Search) -> Re
     let mut flow = session.link.flow(attach).await?;
     let mut candidate: Option<(Stream, Hit)> = None;
     loop {
-        let item = match candidate.take() {
-            None => flow.next().await?,
-            Some(hit) => match tokio::time::timeout(QUIET, flow.next()).await {
-                Ok(item) => item?,
-                Err(_) => return came(hit),
-            },
+        let quiet_at = candidate.as_ref().map(|(stream, _)| search.seen[stream.index()].came_at + QUIET);
+        let item = match quiet_at {
+            None => Some(flow.next().await?),
+            Some(quiet_at) if quiet_at <= Instant::now() => None,
+            Some(quiet_at) => tokio::time::timeout_at(quiet_at, flow.next()).await.ok().transpose()?,
+        };
+        let Some(item) = item else {
+            let Some((stream, hit)) = candidate.take() else { continue };
+            let seen = &mut search.seen[stream.index()];
+            // Output that is on its way is no silence.
+            if length(session, exec, stream).await? <= seen.end() {
+                return came((stream, hit));
+            }
+            seen.came_at = Instant::now();
+            candidate = Some((stream, hit));
+            continue;
         };
         match item {
             Item::Output(range) => {
                 search.push(range.stream, range.offset, &range.bytes);
                 flow.accepted(range.bytes);
-                match search.any(false) {
-                    Some((stream, hit)) if hit.at_end => candidate = Some((stream, hit)),
-                    Some(hit) => return came(hit),
-                    None => {}
+                if let Some(hit) = search.certain() {
+                    return came(hit);
                 }
+                candidate = search.at_rest();
             }
             Item::Message(FromHost::Done { .. }) => return search.any(true).map_or(Ok(Came::Over), came),
             Item::Message(FromHost::Started { .. } | FromHost::Gap { .. } | FromHost::Waiting { .. }) => {}
@@ -157,6 +214,15 @@ pub(super) async fn wait(session: &Session, exec: u64, mut search: Search) -> Re
             Item::Message(other) => return Err(unexpected(session.id, &other)),
         }
     }
+}
+
+/// How much the command has written to a stream.
+async fn length(session: &Session, exec: u64, stream: Stream) -> Result<u64, Fault> {
+    let info = info::of(session, exec, &session.exec_id(exec).to_string()).await?;
+    Ok(match stream {
+        Stream::Stdout => info.stdout_bytes,
+        Stream::Stderr => info.stderr_bytes,
+    })
 }
 
 /// In what a lost session has left.
@@ -222,6 +288,8 @@ mod tests {
         assert_eq!(found("port \\d+", true, &["port 80", "80"]), hit(2, 0, "port 8080"));
         assert_eq!(found("^ready$", true, &["ready", "ing\n", "ready\n"]), hit(2, 9, "ready"));
         assert_eq!(found("^ready$", true, &["x\nready"]), hit(1, 2, "ready"));
+        assert_eq!(found("^ready$", true, &["x\r\nready", "\r", "\n"]), hit(1, 3, "ready"));
+        assert_eq!(found("^y.*$", true, &["x\r\n\r\nyes\r\n"]), hit(0, 5, "yes"));
         assert_eq!(found("one\ntwo", true, &["one\n", "two\n"]), hit(1, 0, "one\ntwo"));
         assert_eq!(found("(?i)LISTENING", true, &["now listening on\n"]), hit(0, 4, "listening"));
         assert_eq!(found("never", false, &["nev", " er"]), None);
@@ -247,11 +315,37 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_has_begun_ends_where_nothing_more_comes() {
+        let rests = |pattern: &str, pieces: &[&str]| {
+            let mut search = search(pattern, true);
+            let mut offset = 0;
+            for piece in pieces {
+                search.push(Stream::Stdout, offset, piece.as_bytes());
+                offset += piece.len() as u64;
+                assert_eq!(search.certain(), None, "{pattern} {pieces:?}");
+            }
+            search.at_rest().map(|(_, hit)| (hit.offset, hit.end_offset))
+        };
+        assert_eq!(rests("^>>> $", &["Python\r\n", ">>> "]), Some((8, 12)));
+        assert_eq!(rests("[$#] $", &["user", "$ "]), Some((4, 6)));
+        assert_eq!(rests("^rea$", &["rea", "dy"]), None);
+        assert_eq!(rests("port \\d+", &["port 80"]), Some((0, 7)));
+        // An empty line is one that has an end.
+        assert_eq!(rests("^$", &["one\n"]), None);
+        assert_eq!(rests("^\\s*$", &["one\r\n"]), None);
+    }
+
+    #[test]
     fn what_is_far_back_is_forgotten_and_a_gap_joins_nothing() {
         let mut far = search("b", false);
         far.push(Stream::Stdout, 0, &vec![b'a'; 3 * WINDOW]);
         far.push(Stream::Stdout, 3 * WINDOW as u64, b"b");
         assert_eq!(far.any(false).map(|(_, hit)| hit.offset), Some(3 * WINDOW as u64));
+        let mut long = search("^b", true);
+        long.push(Stream::Stdout, 0, &vec![b'b'; 3 * WINDOW]);
+        long.from = 1;
+        long.push(Stream::Stdout, 3 * WINDOW as u64, b"b");
+        assert_eq!(long.any(true), None, "no line begins where a longer one was cut");
         let mut torn = search("ab", false);
         torn.push(Stream::Stdout, 0, b"a");
         torn.push(Stream::Stdout, 10, b"b");
