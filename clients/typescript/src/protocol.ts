@@ -521,6 +521,12 @@ export interface ExecStreamReply {
   readonly working_dir: string;
 }
 
+/** A place in each stream of a command, in bytes. */
+export interface ExecWaitOffsets {
+  readonly stderr?: number;
+  readonly stdout?: number;
+}
+
 /** The answer to `exec.wait`. */
 export interface ExecWaitReply {
   readonly background: boolean;
@@ -711,9 +717,11 @@ export interface LimitsInfo {
 }
 
 export interface LogUntil {
-  /** Matches begin here or later, counted in bytes of each stream. */
+  /** Matches begin here or later, counted in bytes of each stream. Without `stream` it holds for both. */
   readonly from_offset?: number;
-  /** A text, or with `regex` an expression whose `^` and `$` are ends of lines. */
+  /** The same, one for each stream; what `next_offsets` of the last match says. */
+  readonly from_offsets?: ExecWaitOffsets | null;
+  /** A text, or with `regex` an expression whose `^` and `$` are ends of lines, also of one that waits. */
   readonly pattern?: string | null;
   /** Several instead of `pattern`. The match that begins first counts; `index` says which one it is. */
   readonly patterns?: readonly string[];
@@ -842,6 +850,8 @@ export interface MatchedLog {
   readonly end_offset: number;
   /** Which of several patterns it is. */
   readonly index: number;
+  /** Where to go on: behind the match in its stream, and where the search began in the other. */
+  readonly next_offsets: ExecWaitOffsets;
   /** Where in the stream it begins. */
   readonly offset: number;
   readonly stream: Stream;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{ExecId, SessionId};
 
 pub use terminal::{Cursor, ResizeParams, Resized, Screen, ScreenParams};
-pub use wait::{Exit, LogUntil, Matched, PortUntil, Until, WaitParams, Waited};
+pub use wait::{Exit, LogUntil, Matched, Offsets, PortUntil, Until, WaitParams, Waited};
 
 /// Shared by `exec.run`, `exec.stream` and `exec.start`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

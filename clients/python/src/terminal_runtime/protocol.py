@@ -1055,6 +1055,21 @@ class ExecStreamReply(Shown):
 
 
 @dataclass(slots=True, kw_only=True)
+class ExecWaitOffsets(Shown):
+    """A place in each stream of a command, in bytes."""
+
+    stderr: int | None = None
+    stdout: int | None = None
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            stderr=data.get("stderr"),
+            stdout=data.get("stdout"),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class ExecWaitReply(Shown):
     """The answer to `exec.wait`."""
 
@@ -1699,6 +1714,9 @@ class MatchedLog(Shown):
     end_offset: int
     #: Which of several patterns it is.
     index: int
+    #: Where to go on: behind the match in its stream, and where the search began in the
+    #: other.
+    next_offsets: ExecWaitOffsets
     #: Where in the stream it begins.
     offset: int
     stream: Stream
@@ -1709,6 +1727,7 @@ class MatchedLog(Shown):
         return cls(
             end_offset=data["end_offset"],
             index=data["index"],
+            next_offsets=ExecWaitOffsets.decode(data["next_offsets"]),
             offset=data["offset"],
             stream=data["stream"],
             text=data["text"],
@@ -2536,10 +2555,19 @@ class WaitingEvent(Shown):
         )
 
 
+class ExecWaitOffsetsParam(TypedDict, total=False):
+    stderr: int
+    stdout: int
+
+
 class LogUntilParam(TypedDict, total=False):
-    #: Matches begin here or later, counted in bytes of each stream.
+    #: Matches begin here or later, counted in bytes of each stream. Without `stream` it
+    #: holds for both.
     from_offset: int
-    #: A text, or with `regex` an expression whose `^` and `$` are ends of lines.
+    #: The same, one for each stream; what `next_offsets` of the last match says.
+    from_offsets: ExecWaitOffsetsParam | None
+    #: A text, or with `regex` an expression whose `^` and `$` are ends of lines, also of
+    #: one that waits.
     pattern: str | None
     #: Several instead of `pattern`. The match that begins first counts; `index` says which
     #: one it is.

@@ -63,6 +63,7 @@ fn until(args: &Args) -> Until {
         regex,
         stream: None,
         from_offset: 0,
+        from_offsets: None,
     };
     let port = args.port.as_ref().map(|(host, port)| PortUntil {
         port: *port,

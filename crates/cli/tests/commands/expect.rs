@@ -86,7 +86,35 @@ fn ends_of_lines_are_found_on_a_terminal_and_so_is_a_prompt_that_waits(shell: Sh
     }
 }
 
+/// As python without a terminal: its prompt is in the other stream than its answers.
+fn a_dialogue_over_both_streams_loses_nothing(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let prompts = "printf '>>> ' >&2; while read -r line; do echo \"<$line>\"; printf '>>> ' >&2; done";
+    let exec_id = session.start(json!({"command": prompts, "stdin_open": true, "timeout_s": 0}));
+    let mut next = json!({});
+    for word in ["one", "two", "three"] {
+        let prompt = log(&mut session, &exec_id, json!({"pattern": ">>> ", "from_offsets": next}));
+        assert_eq!(prompt["stream"], "stderr", "{prompt}");
+        session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": format!("{word}\n")}));
+        let any = json!({"pattern": "<[a-z]+>", "regex": true, "from_offsets": prompt["next_offsets"]});
+        let answer = log(&mut session, &exec_id, any);
+        assert_eq!(
+            (&answer["stream"], &answer["text"], &answer["next_offsets"]["stderr"]),
+            (&json!("stdout"), &json!(format!("<{word}>")), &prompt["end_offset"]),
+            "{answer}"
+        );
+        next = answer["next_offsets"].clone();
+    }
+    let both = json!({"pattern": ">>> ", "from_offset": 1, "from_offsets": next});
+    let params = json!({"exec_id": exec_id, "until": {"log": both}});
+    session.connection.fails(m::ExecWait::NAME, params, "INVALID_PARAMS");
+    session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "eof": true}));
+    session.survives();
+}
+
 in_each_shell!(
+    a_dialogue_over_both_streams_loses_nothing,
     a_prompt_is_awaited_again_and_again,
     patterns_that_cannot_be_are_refused,
     ends_of_lines_are_found_on_a_terminal_and_so_is_a_prompt_that_waits,

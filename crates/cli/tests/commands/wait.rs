@@ -59,7 +59,8 @@ fn for_something_in_its_output(shell: Shell) {
     let waited = wait(&mut session, &exec_id, json!({"until": {"log": {"pattern": "ready"}}}));
     assert_eq!(
         waited["matched"],
-        json!({"log": {"stream": "stdout", "offset": 0, "end_offset": 5, "index": 0, "text": "ready"}}),
+        json!({"log": {"stream": "stdout", "offset": 0, "end_offset": 5, "index": 0, "text": "ready",
+            "next_offsets": {"stdout": 5, "stderr": 0}}}),
         "{waited}"
     );
     assert_eq!(waited["state"], "running");
@@ -67,7 +68,8 @@ fn for_something_in_its_output(shell: Shell) {
     let waited = wait(&mut session, &exec_id, until);
     assert_eq!(
         waited["matched"],
-        json!({"log": {"stream": "stderr", "offset": 0, "end_offset": 9, "index": 0, "text": "port 8080"}}),
+        json!({"log": {"stream": "stderr", "offset": 0, "end_offset": 9, "index": 0, "text": "port 8080",
+            "next_offsets": {"stdout": 0, "stderr": 9}}}),
         "{waited}"
     );
     // Already printed, and only in the other stream.

@@ -43,7 +43,7 @@ pub enum Exit {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogUntil {
-    /// A text, or with `regex` an expression whose `^` and `$` are ends of lines.
+    /// A text, or with `regex` an expression whose `^` and `$` are ends of lines, also of one that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
     /// Several instead of `pattern`. The match that begins first counts; `index` says which one it is.
@@ -54,9 +54,22 @@ pub struct LogUntil {
     /// Only in this stream; default: in both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<Stream>,
-    /// Matches begin here or later, counted in bytes of each stream.
+    /// Matches begin here or later, counted in bytes of each stream. Without `stream` it holds for both.
     #[serde(default)]
     pub from_offset: u64,
+    /// The same, one for each stream; what `next_offsets` of the last match says.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::request::object")]
+    pub from_offsets: Option<Offsets>,
+}
+
+/// A place in each stream of a command, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Offsets {
+    #[serde(default)]
+    pub stdout: u64,
+    #[serde(default)]
+    pub stderr: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -95,6 +108,9 @@ pub enum Matched {
         #[serde(default)]
         index: u64,
         text: String,
+        /// Where to go on: behind the match in its stream, and where the search began in the other.
+        #[serde(default)]
+        next_offsets: Offsets,
     },
     Port {
         port: u16,

@@ -12,7 +12,7 @@ use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input};
 use tokio::time::Instant;
 use trl_protocol::Fault;
-use trl_protocol::exec::{LogUntil, Matched, Stream};
+use trl_protocol::exec::{LogUntil, Matched, Offsets, Stream};
 use trl_protocol::wire::{FromHost, ToHost};
 
 use super::Came;
@@ -35,8 +35,8 @@ pub(super) struct Search {
     /// A text is found or not; an expression may match more when more has come.
     may_grow: bool,
     only: Option<Stream>,
-    /// Matches begin here or later.
-    from: u64,
+    /// Matches begin here or later, in each stream.
+    from: [u64; 2],
     seen: [RecentBytes; 2],
 }
 
@@ -74,7 +74,10 @@ impl Search {
             let why = error.syntax_error().map_or_else(|| error.to_string(), ToString::to_string);
             format!("no regular expression: {why}")
         })?;
-        let from = log.from_offset;
+        let from = match log.from_offsets {
+            Some(Offsets { stdout, stderr }) => [stdout, stderr],
+            None => [log.from_offset; 2],
+        };
         Ok(Search {
             pattern,
             may_grow: log.regex,
@@ -85,8 +88,8 @@ impl Search {
     }
 
     /// Where reading begins: one byte earlier, which says whether a line begins at `from`.
-    fn begin(&self) -> u64 {
-        self.from.saturating_sub(1)
+    fn begin(&self, stream: Stream) -> u64 {
+        self.from[stream.index()].saturating_sub(1)
     }
 
     /// Takes more of a stream in. After a gap nothing goes on.
@@ -115,7 +118,7 @@ impl Search {
         if !is_over {
             haystack.push(0);
         }
-        let begin = usize::try_from(self.from.saturating_sub(seen.offset)).unwrap_or(end);
+        let begin = usize::try_from(self.from[stream.index()].saturating_sub(seen.offset)).unwrap_or(end);
         let begin = begin.max(usize::from(seen.is_cut)).min(end);
         let found = self.pattern.search(&Input::new(&haystack).span(begin..end).anchored(Anchored::No))?;
         let text = &haystack[found.range()];
@@ -132,6 +135,19 @@ impl Search {
 
     fn any(&self, is_over: bool) -> Option<(Stream, Hit)> {
         Stream::BOTH.into_iter().find_map(|stream| Some((stream, self.find(stream, is_over)?)))
+    }
+
+    fn came(&self, (stream, hit): (Stream, Hit)) -> Came {
+        let Hit { index, offset, end_offset, text, at_end: _ } = hit;
+        let mut next = self.from;
+        next[stream.index()] = end_offset;
+        let next_offsets = Offsets { stdout: next[0], stderr: next[1] };
+        Came::Matched(Matched::Log { stream, offset, end_offset, index, text, next_offsets })
+    }
+
+    /// All that comes has come.
+    fn over(&self) -> Came {
+        self.any(true).map_or(Came::Over, |hit| self.came(hit))
     }
 
     /// A match that nothing can change any more.
@@ -177,8 +193,8 @@ fn escape(text: &str) -> String {
 
 /// From the first byte that is asked for and kept, so what was printed before counts too.
 pub(super) async fn wait(session: &Session, exec: u64, mut search: Search) -> Result<Came, Fault> {
-    let begin = search.begin();
-    let attach = |req| ToHost::Attach { req, exec, stdout_offset: begin, stderr_offset: begin };
+    let [stdout_offset, stderr_offset] = Stream::BOTH.map(|stream| search.begin(stream));
+    let attach = |req| ToHost::Attach { req, exec, stdout_offset, stderr_offset };
     let mut flow = session.link.flow(attach).await?;
     let mut candidate: Option<(Stream, Hit)> = None;
     loop {
@@ -193,7 +209,7 @@ pub(super) async fn wait(session: &Session, exec: u64, mut search: Search) -> Re
             let seen = &mut search.seen[stream.index()];
             // Output that is on its way is no silence.
             if length(session, exec, stream).await? <= seen.end() {
-                return came((stream, hit));
+                return Ok(search.came((stream, hit)));
             }
             seen.came_at = Instant::now();
             candidate = Some((stream, hit));
@@ -204,11 +220,11 @@ pub(super) async fn wait(session: &Session, exec: u64, mut search: Search) -> Re
                 search.push(range.stream, range.offset, &range.bytes);
                 flow.accepted(range.bytes);
                 if let Some(hit) = search.certain() {
-                    return came(hit);
+                    return Ok(search.came(hit));
                 }
                 candidate = search.at_rest();
             }
-            Item::Message(FromHost::Done { .. }) => return search.any(true).map_or(Ok(Came::Over), came),
+            Item::Message(FromHost::Done { .. }) => return Ok(search.over()),
             Item::Message(FromHost::Started { .. } | FromHost::Gap { .. } | FromHost::Waiting { .. }) => {}
             Item::Message(FromHost::Fault { fault, .. }) => return Err(fault),
             Item::Message(other) => return Err(unexpected(session.id, &other)),
@@ -228,7 +244,7 @@ async fn length(session: &Session, exec: u64, stream: Stream) -> Result<u64, Fau
 /// In what a lost session has left.
 pub(super) fn look(lost: &LostSession, exec: u64, mut search: Search) -> Result<Came, Fault> {
     for stream in Stream::BOTH {
-        let mut offset = search.begin();
+        let mut offset = search.begin(stream);
         loop {
             let range = lost.range(exec, stream, offset, WINDOW as u64)?;
             if range.bytes.is_empty() {
@@ -237,16 +253,11 @@ pub(super) fn look(lost: &LostSession, exec: u64, mut search: Search) -> Result<
             offset = range.offset + range.bytes.len() as u64;
             search.push(stream, range.offset, &range.bytes);
             if let Some(hit) = search.find(stream, false).filter(|hit| !hit.at_end) {
-                return came((stream, hit));
+                return Ok(search.came((stream, hit)));
             }
         }
     }
-    search.any(true).map_or(Ok(Came::Over), came)
-}
-
-fn came((stream, hit): (Stream, Hit)) -> Result<Came, Fault> {
-    let Hit { index, offset, end_offset, text, at_end: _ } = hit;
-    Ok(Came::Matched(Matched::Log { stream, offset, end_offset, index, text }))
+    Ok(search.over())
 }
 
 #[cfg(test)]
@@ -254,7 +265,7 @@ mod tests {
     use super::*;
 
     fn until(regex: bool, stream: Option<Stream>, from_offset: u64) -> LogUntil {
-        LogUntil { pattern: None, patterns: Vec::new(), regex, stream, from_offset }
+        LogUntil { pattern: None, patterns: Vec::new(), regex, stream, from_offset, from_offsets: None }
     }
 
     fn search(pattern: &str, regex: bool) -> Search {
@@ -301,7 +312,8 @@ mod tests {
         let text = b"abb\nab c\n";
         let from = |offset: u64| {
             let mut search = Search::new(&until(true, None, offset), &patterns).unwrap();
-            search.push(Stream::Stdout, search.begin(), &text[search.begin() as usize..]);
+            let begin = search.begin(Stream::Stdout);
+            search.push(Stream::Stdout, begin, &text[begin as usize..]);
             search.any(true).map(|(_, hit)| (hit.index, hit.offset, hit.end_offset))
         };
         assert_eq!(from(0), Some((1, 0, 1)));
@@ -343,13 +355,33 @@ mod tests {
         assert_eq!(far.any(false).map(|(_, hit)| hit.offset), Some(3 * WINDOW as u64));
         let mut long = search("^b", true);
         long.push(Stream::Stdout, 0, &vec![b'b'; 3 * WINDOW]);
-        long.from = 1;
+        long.from = [1, 0];
         long.push(Stream::Stdout, 3 * WINDOW as u64, b"b");
         assert_eq!(long.any(true), None, "no line begins where a longer one was cut");
         let mut torn = search("ab", false);
         torn.push(Stream::Stdout, 0, b"a");
         torn.push(Stream::Stdout, 10, b"b");
         assert_eq!(torn.any(true), None);
+    }
+
+    #[test]
+    fn each_stream_goes_on_from_its_own_place() {
+        let from_offsets = Some(Offsets { stdout: 3, stderr: 0 });
+        let log = LogUntil { from_offsets, ..until(false, None, 0) };
+        let mut search = Search::new(&log, &["x".to_owned()]).unwrap();
+        assert_eq!(Stream::BOTH.map(|stream| search.begin(stream)), [2, 0]);
+        search.push(Stream::Stdout, 2, b"x-");
+        search.push(Stream::Stderr, 0, b" x");
+        let next_offsets = Offsets { stdout: 3, stderr: 2 };
+        let told = Matched::Log {
+            stream: Stream::Stderr,
+            offset: 1,
+            end_offset: 2,
+            index: 0,
+            text: "x".to_owned(),
+            next_offsets,
+        };
+        assert!(matches!(search.over(), Came::Matched(matched) if matched == told));
     }
 
     #[test]

@@ -124,6 +124,9 @@ impl Goal {
         if patterns.iter().any(String::is_empty) {
             return Err(bad(field, "a pattern that is empty is everywhere"));
         }
+        if log.from_offset > 0 && log.from_offsets.is_some() {
+            return Err(bad("until.log.from_offsets", "it cannot be given together with from_offset"));
+        }
         let search = log::Search::new(log, patterns).map_err(|problem| bad(field, &problem))?;
         Ok(Goal::Log(search))
     }
