@@ -39,6 +39,7 @@ mod runtime_choice;
 mod seconds;
 mod session;
 mod signal;
+mod temporary;
 mod text;
 mod watching;
 

@@ -24,6 +24,7 @@ use crate::metrics::Counters;
 use crate::registry::Registry;
 use crate::remote::Remotes;
 use crate::session::Session;
+use crate::temporary::TemporarySessions;
 use crate::{adoption, granted, idle_exit, mail_wake, ops, proxy, remote};
 
 /// How long sessions that are being created may take to settle when the daemon ends.
@@ -63,6 +64,7 @@ pub(crate) struct Inner {
     pub(crate) health: Health,
     /// RFC 3339.
     pub(crate) started_at: String,
+    pub(crate) temporary: TemporarySessions,
     connection_bound: ConnectionBound,
     connections: AtomicUsize,
     connection_ids: AtomicU64,
@@ -91,6 +93,7 @@ impl Runtime {
             remotes: Remotes::new(&config, health.clone()),
             health,
             started_at: format!("{:.3}", jiff::Timestamp::now()),
+            temporary: TemporarySessions::default(),
             connection_bound: ConnectionBound::default(),
             grants: Grants::load(config.state_dir.join("grants")),
             config,

@@ -107,6 +107,16 @@ fn a_command_needs_no_session() {
         "INVALID_PARAMS",
     );
     assert_eq!(names(&connection.ok(m::SessionList::NAME, json!({}))), ["only"]);
+    // What a reply leaves out can be read, also of one that fails.
+    for (check, tail) in [(false, "true"), (true, "false")] {
+        let params = json!({"command": format!("seq 100; {tail}"), "max_output_bytes": 10, "check": check});
+        let request = connection.begin(m::ExecRun::NAME, params);
+        let answer = connection.finish(request);
+        let ran = if check { answer.failed("COMMAND_FAILED")["details"].clone() } else { answer.data() };
+        assert_eq!(ran["stdout_truncated"], true, "{ran}");
+        let params = json!({"exec_id": ran["exec_id"], "stream": "stdout", "offset": 282});
+        assert_eq!(connection.ok(m::ExecOutput::NAME, params)["text"], "98\n99\n100\n");
+    }
     // One that outlives its answer keeps its session.
     let started = connection.ok(m::ExecStart::NAME, json!({"command": "read line; echo $line"}));
     let exec_id = started["exec_id"].clone();

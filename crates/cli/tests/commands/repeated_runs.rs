@@ -52,6 +52,43 @@ fn repetitions_of_a_running_command_are_all_answered(shell: Shell) {
 
 in_each_shell!(a_repetition_hears_what_the_first_did, repetitions_of_a_running_command_are_all_answered);
 
+#[test]
+fn without_a_session_it_runs_once_too() {
+    let daemon = daemon!();
+    let mut connection = daemon.connect();
+    let (log, go) = (daemon.work().join("log"), daemon.work().join("go"));
+    let command = format!(
+        "echo ran >> {0}; while [ ! -e {1} ]; do sleep 0.02; done; echo out; seq 100",
+        log.display(),
+        go.display()
+    );
+    let params = json!({"command": command, "run_id": "once"});
+    let mut soft = params.clone();
+    soft["soft_timeout_s"] = json!(0.1);
+    // At the same time, while it runs, and when it is over.
+    let requests: Vec<_> = (0..3).map(|_| connection.begin(m::ExecRun::NAME, soft.clone())).collect();
+    let firsts: Vec<_> = requests.into_iter().map(|request| connection.finish(request).data()).collect();
+    assert!(firsts.iter().all(|first| first["still_running"] == true), "{firsts:?}");
+    let request = connection.begin(m::ExecRun::NAME, params.clone());
+    std::fs::write(go, "").unwrap_or_default();
+    let second = connection.finish(request).data();
+    let third = connection.ok(m::ExecRun::NAME, params.clone());
+    let streamed = connection.stream(m::ExecStream::NAME, params.clone());
+    for told in [&firsts[1], &firsts[2], &second, &third, &streamed.data()] {
+        assert_eq!(told["exec_id"], firsts[0]["exec_id"], "{told}");
+    }
+    assert_eq!((&second["stdout"], &third["exit_code"]), (&third["stdout"], &json!(0)));
+    assert_eq!(std::fs::read_to_string(log).unwrap_or_default(), "ran\n");
+    let other = json!({"command": "true", "run_id": "once"});
+    connection.fails(m::ExecRun::NAME, other, "INVALID_PARAMS");
+    // The last few are kept, not all.
+    for number in 0..20 {
+        connection.ok(m::ExecRun::NAME, json!({"command": "true", "run_id": format!("r{number}")}));
+    }
+    let listed = connection.ok(m::SessionList::NAME, json!({}));
+    assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(16));
+}
+
 /// The daemon is killed at any moment of a request; the client sends it again until it is answered.
 #[test]
 fn never_twice_and_never_gone_whenever_the_daemon_dies() {

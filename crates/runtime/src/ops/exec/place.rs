@@ -1,8 +1,8 @@
 //! The session that a command runs in: the one that it names, or a temporary one.
 //!
 //! A temporary session is created for one command and does not count against the limit on
-//! sessions. It ends with the reply. If the command outlives the reply, its output stays
-//! readable until the session's idle timeout.
+//! sessions. It ends with the reply. If the command outlives the reply, has more output than that
+//! or may be sent again (`run_id`), its output stays readable until the session's idle timeout.
 
 use std::sync::Arc;
 
@@ -17,7 +17,25 @@ use crate::session::Session;
 
 pub(super) struct CommandSession {
     pub(super) session: Arc<Session>,
-    is_temporary: bool,
+    kind: Kind,
+}
+
+/// What the client was told of a command that does not continue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum After {
+    /// It did not run, or nothing is known of it.
+    Failure,
+    WholeReply,
+    /// Its output is longer than the reply.
+    PartOfReply,
+}
+
+enum Kind {
+    Named,
+    /// Ends with the reply.
+    Temporary,
+    /// The command may be sent again.
+    OfRun,
 }
 
 impl CommandSession {
@@ -28,18 +46,37 @@ impl CommandSession {
     ) -> Result<CommandSession, Fault> {
         // A request without a command is refused before anything is looked up or created for it.
         spec::command(params.command.clone(), params.argv.clone())?;
-        Ok(match &params.session_id {
-            Some(named) => CommandSession { session: runtime.living(named).await?, is_temporary: false },
-            None => CommandSession { session: create::temporary(runtime, caller).await?, is_temporary: true },
-        })
+        let (session, kind) = match (&params.session_id, &params.run_id) {
+            (Some(named), _) => (runtime.living(named).await?, Kind::Named),
+            (None, None) => (create::temporary(runtime, caller).await?, Kind::Temporary),
+            (None, Some(run_id)) => (of_run(runtime, run_id, caller).await?, Kind::OfRun),
+        };
+        Ok(CommandSession { session, kind })
     }
 
-    /// The command is over, or never began: a temporary session has had its use.
-    pub(super) async fn leave(self) {
-        if self.is_temporary
-            && let Err(fault) = destroy::end(&self.session, true).await
-        {
-            tracing::warn!(session = %self.session.id, message = %fault.message, "a temporary session did not end");
+    /// Nothing more happens for this request: a temporary session has had its use, unless somebody may come back for
+    /// its output.
+    pub(super) async fn leave(self, runtime: &Inner, after: After) {
+        let over = match (self.kind, after) {
+            // A command that was sent under the same id before may run there.
+            (Kind::Named, _) | (Kind::OfRun, After::Failure) => None,
+            (Kind::Temporary, After::Failure | After::WholeReply) => Some(self.session),
+            (Kind::Temporary, After::PartOfReply) | (Kind::OfRun, _) => runtime
+                .temporary
+                .keep(self.session.id)
+                .and_then(|oldest| runtime.registry.living(&oldest.to_string()).ok()),
+        };
+        let Some(session) = over else { return };
+        if let Err(fault) = destroy::end(&session, true).await {
+            tracing::warn!(session = %session.id, message = %fault.message, "a temporary session did not end");
         }
     }
+}
+
+/// The temporary session of the command that has this id: made once, however often it is sent.
+async fn of_run(runtime: &Arc<Inner>, run_id: &str, caller: &Caller) -> Result<Arc<Session>, Fault> {
+    let cell = runtime.temporary.of_run(caller, run_id, |id| runtime.registry.is_present(id));
+    let create = || async { Ok::<_, Fault>(create::temporary(runtime, caller).await?.id) };
+    let id = *cell.get_or_try_init(create).await?;
+    runtime.living(&id.to_string()).await
 }

@@ -11,7 +11,7 @@ use trl_protocol::exec::{Encoding, Outcome, RunParams, RunReply, Stream};
 use trl_protocol::wire::{FromHost, Mode, ToHost};
 use trl_protocol::{Code, ExecId, Fault};
 
-use super::place::CommandSession;
+use super::place::{After, CommandSession};
 use super::{soft, spec};
 use crate::caller::Caller;
 use crate::link::Answer;
@@ -26,12 +26,22 @@ pub(crate) async fn perform(
     caller: &Caller,
 ) -> Result<RunReply, Fault> {
     let place = CommandSession::of(runtime, &params, caller).await?;
+    let check = params.check;
     let ran = in_session(runtime, &place.session, params, caller).await;
     // A command that continues keeps its session.
     if !caller.is_gone() && !ran.as_ref().is_ok_and(|reply| reply.still_running) {
-        place.leave().await;
+        let after = match &ran {
+            Err(_) => After::Failure,
+            Ok(reply) if reply.stdout_truncated || reply.stderr_truncated => After::PartOfReply,
+            Ok(_) => After::WholeReply,
+        };
+        place.leave(runtime, after).await;
     }
-    ran
+    let reply = ran?;
+    match failure(&reply.outcome).filter(|_| check && !reply.still_running) {
+        Some(fault) => Err(fault.with_details(details(&reply))),
+        None => Ok(reply),
+    }
 }
 
 async fn in_session(
@@ -40,7 +50,7 @@ async fn in_session(
     params: RunParams,
     caller: &Caller,
 ) -> Result<RunReply, Fault> {
-    let (check, encoding) = (params.check, params.encoding);
+    let encoding = params.encoding;
     let soft = params.soft_timeout_s.map(|soft| seconds::checked("soft_timeout_s", soft)).transpose()?;
     let run = Box::new(spec::of(&runtime.config, session, params, Mode::Collect)?);
     let reply = match soft {
@@ -59,10 +69,7 @@ async fn in_session(
         }
     };
     runtime.commands.fetch_add(1, Ordering::Relaxed);
-    match failure(&reply.outcome).filter(|_| check && !reply.still_running) {
-        Some(fault) => Err(fault.with_details(details(&reply))),
-        None => Ok(reply),
-    }
+    Ok(reply)
 }
 
 pub(super) fn reply(

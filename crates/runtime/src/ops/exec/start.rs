@@ -7,7 +7,7 @@ use trl_protocol::Fault;
 use trl_protocol::exec::{ExecState, RunParams, Started};
 use trl_protocol::wire::{FromHost, Mode, ToHost};
 
-use super::place::CommandSession;
+use super::place::{After, CommandSession};
 use super::spec;
 use crate::caller::Caller;
 use crate::runtime::Inner;
@@ -22,7 +22,7 @@ pub(crate) async fn perform(
     let started = in_session(runtime, &place.session, params).await;
     // The command keeps its session.
     if started.is_err() {
-        place.leave().await;
+        place.leave(runtime, After::Failure).await;
     }
     started
 }

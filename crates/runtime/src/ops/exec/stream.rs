@@ -8,7 +8,7 @@ use trl_protocol::Fault;
 use trl_protocol::exec::{RunParams, StreamReply};
 use trl_protocol::wire::{Mode, ToHost};
 
-use super::place::CommandSession;
+use super::place::{After, CommandSession};
 use super::relay::Relay;
 use super::{run, spec};
 use crate::caller::{Caller, EventSink};
@@ -23,12 +23,18 @@ pub(crate) async fn perform(
     events: &mut dyn EventSink,
 ) -> Result<StreamReply, Fault> {
     let place = CommandSession::of(runtime, &params, caller).await?;
+    let check = params.check;
     let streamed = in_session(runtime, &place.session, params, caller, events).await;
     // A command that continues keeps its session.
     if !caller.is_gone() && !streamed.as_ref().is_ok_and(|reply| reply.still_running) {
-        place.leave().await;
+        let after = if streamed.is_ok() { After::WholeReply } else { After::Failure };
+        place.leave(runtime, after).await;
     }
-    streamed
+    let reply = streamed?;
+    match run::failure(&reply.outcome).filter(|_| check && !reply.still_running) {
+        Some(fault) => Err(fault.with_details(run::details(&reply))),
+        None => Ok(reply),
+    }
 }
 
 async fn in_session(
@@ -38,7 +44,7 @@ async fn in_session(
     caller: &Caller,
     events: &mut dyn EventSink,
 ) -> Result<StreamReply, Fault> {
-    let (check, encoding) = (params.check, params.encoding);
+    let encoding = params.encoding;
     let soft = params.soft_timeout_s.map(|soft| seconds::checked("soft_timeout_s", soft)).transpose()?;
     let run = Box::new(spec::of(&runtime.config, session, params, Mode::Stream)?);
     let flow = session.link.flow(|req| ToHost::Run { req, run }).await?;
@@ -48,8 +54,5 @@ async fn in_session(
     }
     let reply = relay.run(flow, caller).await?;
     runtime.commands.fetch_add(1, Ordering::Relaxed);
-    match run::failure(&reply.outcome).filter(|_| check && !reply.still_running) {
-        Some(fault) => Err(fault.with_details(run::details(&reply))),
-        None => Ok(reply),
-    }
+    Ok(reply)
 }
