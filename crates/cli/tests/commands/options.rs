@@ -20,7 +20,7 @@ fn words_are_not_shell_text(shell: Shell) {
     let problem = session.refused(json!({}), "INVALID_PARAMS");
     assert!(problem.contains("needs the param `command`"), "{problem}");
     let nul = session.refused(json!({"argv": ["echo", "a\u{0}b"]}), "INVALID_PARAMS");
-    assert!(nul.contains("NUL"), "{nul}");
+    assert!(nul.contains("NUL") && nul.contains("`argv`"), "{nul}");
 }
 
 fn stdin_can_be_bytes_and_can_be_empty(shell: Shell) {

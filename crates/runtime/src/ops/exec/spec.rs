@@ -16,8 +16,9 @@ pub(super) fn of(
     params: RunParams,
     mode: Mode,
 ) -> Result<RunSpec, Fault> {
+    let field = if params.argv.is_some() { "argv" } else { "command" };
     let command = command(params.command, params.argv)?;
-    check_command(&command)?;
+    check_command(field, &command)?;
     let env = params.env.unwrap_or_default();
     environment::check(&env)?;
     if params.working_dir.as_ref().is_some_and(|dir| dir.contains('\0')) {
@@ -53,6 +54,11 @@ pub(super) fn command(text: Option<String>, words: Option<Vec<String>>) -> Resul
     match (text, words) {
         (Some(text), None) => Ok(text),
         (None, Some(words)) if words.first().is_some_and(|program| !program.is_empty()) => {
+            if let Some(at) = words.iter().position(|word| word.contains('\0')) {
+                let problem =
+                    format!("param `argv` has a NUL byte (in argv[{at}]), which no program can be given");
+                return bad("argv", &problem);
+            }
             let quoted: Vec<String> =
                 words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect();
             Ok(quoted.join(" "))
@@ -63,24 +69,25 @@ pub(super) fn command(text: Option<String>, words: Option<Vec<String>>) -> Resul
     }
 }
 
-fn check_command(command: &str) -> Result<(), Fault> {
+/// `field` is the param that the text is made of.
+fn check_command(field: &str, command: &str) -> Result<(), Fault> {
     if command.len() > limits::MAX_COMMAND_BYTES {
         return Err(Fault::new(
             Code::PayloadTooLarge,
             format!(
-                "param `command` has {} bytes, more than the limit of {}; put the text into a file and run that",
+                "param `{field}` has {} bytes, more than the limit of {}; put the text into a file and run that",
                 command.len(),
                 limits::MAX_COMMAND_BYTES
             ),
         )
-        .with_details(serde_json::json!({ "field": "command" })));
+        .with_details(serde_json::json!({ "field": field })));
     }
     match command.find('\0') {
         None => Ok(()),
         Some(at) => Err(Fault::invalid(format!(
-            "param `command` has a NUL byte (at byte {at}), which no shell can read"
+            "param `{field}` has a NUL byte (at byte {at}), which no shell can read"
         ))
-        .with_details(serde_json::json!({ "field": "command" }))),
+        .with_details(serde_json::json!({ "field": field }))),
     }
 }
 
@@ -200,8 +207,12 @@ mod tests {
 
     #[test]
     fn commands_that_no_shell_takes() {
+        let check_command = |text: &str| check_command("command", text);
         assert_eq!(check_command(""), Ok(()));
         assert_eq!(check_command("a\0").unwrap_err().code, Code::InvalidParams);
+        let fault = command(None, Some(vec!["echo".into(), "a\0b".into()])).unwrap_err();
+        assert_eq!(fault.details, Some(serde_json::json!({ "field": "argv" })));
+        assert!(fault.message.contains("`argv`") && fault.message.contains("argv[1]"), "{}", fault.message);
         let long = "x".repeat(limits::MAX_COMMAND_BYTES + 1);
         assert_eq!(check_command(&long).unwrap_err().code, Code::PayloadTooLarge);
         assert_eq!(check_command(&long[1..]), Ok(()));
