@@ -1,14 +1,25 @@
 //! Seconds as clients give them.
 
+use std::time::Duration;
+
 use trl_protocol::{Fault, limits::MAX_SECONDS};
 
-/// Whether these are seconds that can be counted; `field` is named if not.
+/// Whether these are seconds that can be counted, 0 for none; `field` is named if not.
 pub(crate) fn checked(field: &str, seconds: f64) -> Result<f64, Fault> {
+    checked_where(field, seconds, "none")
+}
+
+/// The same for a time after which something happens: at once after 0.
+pub(crate) fn until_then(field: &str, seconds: f64) -> Result<Duration, Fault> {
+    checked_where(field, seconds, "at once").map(Duration::from_secs_f64)
+}
+
+fn checked_where(field: &str, seconds: f64, zero_is: &str) -> Result<f64, Fault> {
     if (0.0..=MAX_SECONDS).contains(&seconds) {
         return Ok(seconds);
     }
     Err(Fault::invalid(format!(
-        "param `{field}` must be between 0 (none) and {MAX_SECONDS:.0} seconds, not {seconds}"
+        "param `{field}` must be between 0 ({zero_is}) and {MAX_SECONDS:.0} seconds, not {seconds}"
     ))
     .with_details(serde_json::json!({ "field": field })))
 }

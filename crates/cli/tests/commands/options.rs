@@ -62,6 +62,13 @@ fn an_answer_can_come_before_the_end(shell: Shell) {
     let exec_id = so_far["exec_id"].clone();
     session.connection.ok(m::ExecWrite::NAME, json!({"exec_id": exec_id, "data": "it\n"}));
     assert_eq!(session.connection.ok(m::ExecWait::NAME, json!({"exec_id": exec_id}))["exit_code"], 0);
+    let at_once = json!({"command": "sleep 60", "soft_timeout_s": 0, "timeout_s": 0});
+    let ran = session.run_with(at_once);
+    assert_eq!((ran.exit_code, &ran.raw["still_running"]), (None, &json!(true)), "{ran:?}");
+    session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": ran.exec_id}));
+    session.connection.ok(m::ExecWait::NAME, json!({"exec_id": ran.exec_id}));
+    let never = session.refused(json!({"command": "true", "soft_timeout_s": -1}), "INVALID_PARAMS");
+    assert!(never.contains("0 (at once)"), "{never}");
     // One that is in time is answered as ever.
     let params = json!({"command": "echo $x; false", "soft_timeout_s": 30});
     let ran = session.run_with(params);

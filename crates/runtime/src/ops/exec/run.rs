@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use trl_protocol::exec::{Encoding, Outcome, RunParams, RunReply, Stream};
 use trl_protocol::wire::{FromHost, Mode, ToHost};
@@ -51,10 +50,10 @@ async fn in_session(
     caller: &Caller,
 ) -> Result<RunReply, Fault> {
     let encoding = params.encoding;
-    let soft = params.soft_timeout_s.map(|soft| seconds::checked("soft_timeout_s", soft)).transpose()?;
+    let soft = params.soft_timeout_s.map(|soft| seconds::until_then("soft_timeout_s", soft)).transpose()?;
     let run = Box::new(spec::of(&runtime.config, session, params, Mode::Collect)?);
     let reply = match soft {
-        Some(soft) => soft::run(session, run, encoding, Duration::from_secs_f64(soft), caller).await?,
+        Some(soft) => soft::run(session, run, encoding, soft, caller).await?,
         None => {
             let asked = session.link.request(|req| ToHost::Run { req, run }).await?;
             let answer = tokio::select! {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use trl_protocol::Fault;
 use trl_protocol::exec::{RunParams, StreamReply};
@@ -45,12 +44,12 @@ async fn in_session(
     events: &mut dyn EventSink,
 ) -> Result<StreamReply, Fault> {
     let encoding = params.encoding;
-    let soft = params.soft_timeout_s.map(|soft| seconds::checked("soft_timeout_s", soft)).transpose()?;
+    let soft = params.soft_timeout_s.map(|soft| seconds::until_then("soft_timeout_s", soft)).transpose()?;
     let run = Box::new(spec::of(&runtime.config, session, params, Mode::Stream)?);
     let flow = session.link.flow(|req| ToHost::Run { req, run }).await?;
     let mut relay = Relay::new(session.id, events, encoding);
     if let Some(soft) = soft {
-        relay = relay.until(Duration::from_secs_f64(soft), session.last_info().working_dir);
+        relay = relay.until(soft, session.last_info().working_dir);
     }
     let reply = relay.run(flow, caller).await?;
     runtime.commands.fetch_add(1, Ordering::Relaxed);
