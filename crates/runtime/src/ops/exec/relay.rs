@@ -152,7 +152,7 @@ impl<'a> Relay<'a> {
         let outcome = Outcome {
             exit_code: None,
             signal: None,
-            duration_ms: (elapsed.as_millis() as u64).max(1),
+            duration_ms: (elapsed.as_micros() as u64).div_ceil(1000).max(1),
             duration_us: elapsed.as_micros() as u64,
             timed_out: false,
             cancelled: false,

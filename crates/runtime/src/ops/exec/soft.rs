@@ -96,7 +96,7 @@ fn so_far(session: &Session, begun: Instant, totals: [u64; 2]) -> Outcome {
     Outcome {
         exit_code: None,
         signal: None,
-        duration_ms: (elapsed.as_millis() as u64).max(1),
+        duration_ms: (elapsed.as_micros() as u64).div_ceil(1000).max(1),
         duration_us: elapsed.as_micros() as u64,
         timed_out: false,
         cancelled: false,
