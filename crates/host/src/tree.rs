@@ -1,14 +1,16 @@
 //! Process trees: who descends from whom, and signals that reach exactly them.
 //!
-//! The host is a subreaper, so whatever its shell ever started stays below it. A
-//! process is signalled through a pidfd that was checked after it was opened: a pid
+//! The host is a subreaper, so whatever its shell ever started stays below it. Daemons that were
+//! started on demand from inside the session are not part of its tree, and neither are the sessions
+//! that they have made. A process is signalled through a pidfd that was checked after it was opened: a pid
 //! that was reaped and reused in between is never hit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal};
+use trl_protocol::wire::DAEMON_PID;
 use trl_sys::pidfd::ProcessHandle;
 use trl_sys::process;
 
@@ -19,16 +21,16 @@ pub use trl_sys::process::{ProcessStat as Process, stat as look};
 
 /// Whether nothing is below `root`, not even one that is dead and not waited for.
 pub fn is_childless(root: i32) -> bool {
-    children(root, process::program("self").as_deref()).is_empty()
+    Outsiders::look().children(root).is_empty()
 }
 
 /// Everything below `root`, parents before children.
 pub fn descendants(root: i32) -> Vec<Process> {
-    let own = process::program("self");
+    let outsiders = Outsiders::look();
     let (mut found, mut queue) = (Vec::new(), vec![root]);
     let mut seen = BTreeSet::from([root]);
     while let Some(parent) = queue.pop() {
-        for child in children(parent, own.as_deref()) {
+        for child in outsiders.children(parent) {
             if seen.insert(child) {
                 queue.push(child);
                 found.extend(look(child));
@@ -38,16 +40,54 @@ pub fn descendants(root: i32) -> Vec<Process> {
     found
 }
 
-/// Without daemons that were started on demand from inside the session: they are not the
-/// session's, and the sessions that they have made are not either.
-fn children(pid: i32, own: Option<&Path>) -> Vec<i32> {
-    process::children(pid).into_iter().filter(|child| !is_daemon(*child, own)).collect()
+/// Tells other daemons and their hosts from the session's own processes.
+struct Outsiders {
+    /// This program, which other daemons run too.
+    program: Option<PathBuf>,
+    /// Of the daemon that this host was started by.
+    daemon: Option<i32>,
 }
 
-fn is_daemon(pid: i32, own: Option<&Path>) -> bool {
-    own.is_some()
-        && process::program(pid).as_deref() == own
-        && [&b"serve"[..], b"--detached"].iter().all(|word| process::has_argument(pid, word))
+impl Outsiders {
+    fn look() -> Outsiders {
+        let daemon = std::env::var(DAEMON_PID).ok().and_then(|pid| pid.parse().ok());
+        Outsiders { program: process::program("self"), daemon }
+    }
+
+    fn children(&self, pid: i32) -> Vec<i32> {
+        process::children(pid).into_iter().filter(|child| !self.contains(*child)).collect()
+    }
+
+    /// A host's keeper comes below this host when the launcher that forked it has ended. It stays its daemon's
+    /// for as long as that lives.
+    fn contains(&self, pid: i32) -> bool {
+        self.runs_program(pid)
+            && (is_daemon(pid)
+                || self.daemon_of(pid).is_some_and(|it| self.runs_program(it) && is_daemon(it)))
+    }
+
+    /// The daemon that this host or keeper was started by, unless that is the one that started this host, which
+    /// has copies of itself below it.
+    fn daemon_of(&self, pid: i32) -> Option<i32> {
+        let environment = process::environment(pid)?;
+        let mut values = environment
+            .split(|&byte| byte == 0)
+            .filter_map(|variable| variable.strip_prefix(DAEMON_PID.as_bytes())?.strip_prefix(b"="));
+        let daemon = str::from_utf8(values.next()?).ok()?.parse().ok()?;
+        (self.daemon != Some(daemon)).then_some(daemon)
+    }
+
+    fn runs_program(&self, pid: i32) -> bool {
+        match process::program(pid) {
+            Some(program) => self.program.as_ref() == Some(&program),
+            // Daemons do not let others of their user look into them: only the name is known.
+            None => process::name(pid).is_some_and(|name| Some(name) == process::name("self")),
+        }
+    }
+}
+
+fn is_daemon(pid: i32) -> bool {
+    [&b"serve"[..], b"--detached"].iter().all(|word| process::has_argument(pid, word))
 }
 
 /// Members of a process group below `root`, with everything below them.

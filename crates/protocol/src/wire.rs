@@ -27,6 +27,8 @@ pub use spec::{Dialect, Resolve, SessionSpec};
 pub const HOST_PROTOCOL: u32 = 1;
 /// Bytes that a host may send for a stream before it is granted more.
 pub const INITIAL_CREDIT: u64 = 2 * 1024 * 1024;
+/// In the environment of hosts and their keepers: the pid of the daemon that had them started.
+pub const DAEMON_PID: &str = "TRL_DAEMON_PID";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]

@@ -314,6 +314,15 @@ impl Registry {
         self.lock().slots.len()
     }
 
+    /// Whether a session of that backend lives or is being started.
+    pub(crate) fn is_used(&self, backend: &dyn Backend) -> bool {
+        self.lock().slots.values().any(|slot| match slot {
+            Slot::Living(session) => session.backend.name() == backend.name(),
+            Slot::Creating(Some(info)) => info.runtime.as_deref() == Some(backend.display_name()),
+            Slot::Creating(None) | Slot::Remote(_) => false,
+        })
+    }
+
     /// Living sessions of one runtime.
     pub(crate) fn count_on(&self, runtime: &str) -> usize {
         let tables = self.lock();

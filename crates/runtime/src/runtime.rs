@@ -409,9 +409,7 @@ impl Inner {
             }
         }
         self.counters.session_over(session, || self.registry.remove(info, end.clone()));
-        if self.registry.count_on(session.backend.name()) == 0 {
-            session.backend.no_sessions_left();
-        }
+        self.release_unused(&*session.backend);
         self.tell_end(session, &end);
         self.settle();
         session.link.release(&end);
@@ -429,6 +427,13 @@ impl Inner {
             Some(Ok(saved)) => (saved.info, End::Lost),
             Some(Err(damage)) => (last_info, End::Damaged { reason: damage.0 }),
             None => (last_info, End::Lost),
+        }
+    }
+
+    /// A session is over, or could not be started: what the backend keeps for sessions may not be needed any more.
+    pub(crate) fn release_unused(&self, backend: &dyn Backend) {
+        if !self.registry.is_used(backend) {
+            backend.no_sessions_left();
         }
     }
 

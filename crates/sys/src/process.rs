@@ -99,6 +99,11 @@ pub fn program(pid: impl std::fmt::Display) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(bytes)))
 }
 
+/// The name of its program, cut to 15 bytes.
+pub fn name(pid: impl std::fmt::Display) -> Option<String> {
+    read_text(format!("/proc/{pid}/comm")).ok()
+}
+
 pub fn working_dir(pid: impl std::fmt::Display) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/cwd")).ok()
 }

@@ -1,12 +1,18 @@
 //! The host that stands by for the next session, and the launcher that has forked it: used, replaced, and never left behind.
 
+#![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
+
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::json;
 use trl_protocol::{Method as _, methods as m};
 use trl_testkit::process::{Signal, signal};
 use trl_testkit::{Daemon, GUARD, Shell, daemon, process, wait_until};
+
+/// Longer than the launcher stays without sessions.
+const AFTER_LINGERING: Duration = Duration::from_secs(2);
 
 /// The daemon's only child, which forks hosts.
 fn launcher(daemon: &Daemon) -> i32 {
@@ -120,19 +126,39 @@ fn a_launcher_that_does_not_answer_is_replaced() {
     await_standing_by(&daemon);
 }
 
+fn fail_to_create(daemon: &Daemon) {
+    let shell = daemon.work().join("bash");
+    std::fs::write(&shell, "#!/nowhere/interpreter\n").unwrap();
+    std::fs::set_permissions(&shell, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let asked = json!({"shell": shell.display().to_string()});
+    daemon.connect().call(m::SessionCreate::NAME, asked).unwrap_err();
+}
+
 /// The launcher is for sessions, also if the last one that was asked for could not be made.
 #[test]
 fn a_session_that_cannot_be_made_leaves_no_launcher() {
     let daemon = daemon!();
-    let shell = daemon.work().join("bash");
-    std::fs::write(&shell, "#!/nowhere/interpreter\n").unwrap();
-    std::fs::set_permissions(&shell, std::fs::Permissions::from_mode(0o755)).unwrap();
     for _ in 0..2 {
-        let asked = json!({"shell": shell.display().to_string()});
-        daemon.connect().call(m::SessionCreate::NAME, asked).unwrap_err();
+        fail_to_create(&daemon);
         wait_until("nobody stands by without sessions", GUARD, || process::children(daemon.pid()).is_empty());
         daemon.session(Shell::Bash).destroy();
     }
+}
+
+/// The launcher and the host that stands by are for the sessions that there are.
+#[test]
+fn a_session_that_cannot_be_made_takes_nothing_from_another() {
+    let daemon = daemon!();
+    let mut session = daemon.session(Shell::Bash);
+    let (_, host) = await_standing_by(&daemon);
+    let launcher = launcher(&daemon);
+    fail_to_create(&daemon);
+    // It took the host that stood by.
+    process::assert_ends("the host of the session that could not be made", host);
+    assert!(!process::ended_within(launcher, AFTER_LINGERING));
+    assert_eq!(self::launcher(&daemon), launcher);
+    assert!(standing_by(&daemon).is_some());
+    session.ok("true");
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod adoption;
 pub(crate) mod clock;
 mod damaged;
 mod host_machine;
+mod inner_daemon;
 mod load;
 mod lost_session;
 mod no_processes;

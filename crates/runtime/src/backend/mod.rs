@@ -126,7 +126,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The last session of this backend has ended.
+    /// No session of this backend lives or is being started.
     fn no_sessions_left(&self) {}
 
     /// The daemon ends: releases whatever does not belong to a session.

@@ -16,6 +16,7 @@ use tokio::io::{AsyncReadExt as _, Interest};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
+use trl_protocol::wire::DAEMON_PID;
 
 use super::LocalConfig;
 use super::standby::SpareHost;
@@ -71,9 +72,10 @@ impl Launcher {
         }
     }
 
-    /// Ends it. The next host starts another.
-    pub(super) async fn clear(&self) {
-        let Some(Running { socket, mut process, .. }) = self.0.lock().await.take() else { return };
+    /// Ends it, unless it has become of use while another host was being forked. The next host starts another.
+    pub(super) async fn clear_if(&self, is_unused: impl Fn() -> bool) {
+        let ended = self.0.lock().await.take_if(|_| is_unused());
+        let Some(Running { socket, mut process, .. }) = ended else { return };
         drop(socket);
         let ended = match tokio::time::timeout(END_TIMEOUT, process.wait()).await {
             Ok(ended) => ended.map(drop),
@@ -93,6 +95,7 @@ impl Running {
             .args(&config.host_args)
             .env_clear()
             .envs(environment::inherited(&config.env))
+            .env(DAEMON_PID, std::process::id().to_string())
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .stderr(Stdio::from(log(config)?))

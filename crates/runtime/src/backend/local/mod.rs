@@ -180,7 +180,7 @@ impl Backend for Local {
 
     fn start(&self, spec: SessionSpec) -> BoxFuture<'_, Result<StartedHost, Fault>> {
         Box::pin(async move {
-            self.0.starts.fetch_add(1, Ordering::Relaxed);
+            self.0.starts.fetch_add(1, Ordering::SeqCst);
             let paths = self.paths(spec.session_id);
             paths.make()?;
             let spec = SessionSpec {
@@ -189,12 +189,7 @@ impl Backend for Local {
                 open_files: self.0.config.open_files,
                 ..spec
             };
-            let started = spawn_host::start(&self.0, spec).await;
-            if started.is_err() {
-                // There may be no other session that the launcher and the standby host are kept for.
-                self.no_sessions_left();
-            }
-            started
+            spawn_host::start(&self.0, spec).await
         })
     }
 
@@ -271,20 +266,20 @@ impl Backend for Local {
 
     fn no_sessions_left(&self) {
         let state = Arc::clone(&self.0);
-        let starts = state.starts.load(Ordering::Relaxed);
+        let starts = state.starts.load(Ordering::SeqCst);
         tokio::spawn(async move {
             tokio::time::sleep(STANDBY_LINGER).await;
-            if state.starts.load(Ordering::Relaxed) == starts {
-                state.standby.clear().await;
-                state.launcher.clear().await;
-            }
+            // Looked at again before each is ended: to end the first may take a while.
+            let is_unused = || state.starts.load(Ordering::SeqCst) == starts;
+            state.standby.clear_if(is_unused).await;
+            state.launcher.clear_if(is_unused).await;
         });
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             self.0.standby.close().await;
-            self.0.launcher.clear().await;
+            self.0.launcher.clear_if(|| true).await;
         })
     }
 }

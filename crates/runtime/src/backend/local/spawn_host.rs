@@ -24,17 +24,19 @@ const STANDBY_DELAY: Duration = Duration::from_millis(1);
 
 /// Starts a host for the session, or gives the session to the standby host.
 pub(super) async fn start(local: &Arc<State>, spec: SessionSpec) -> Result<StartedHost, Fault> {
-    let (greeted, keeper) = give_session(local, spec).await?;
-    let host = Arc::new(HostProcess::started(greeted.session.host_pid, keeper.handle()));
-    if rustix::process::getpid().is_init() {
-        // It inherits the children of a launcher that was killed.
-        tokio::spawn(keeper.reap());
-    }
+    let given = give_session(local, spec).await;
+    // Also if it could not be started: other sessions have lost their standby host to it.
     let next = Arc::clone(local);
     tokio::spawn(async move {
         tokio::time::sleep(STANDBY_DELAY).await;
         next.standby.fill(next.launcher.fork_host(&next.config)).await;
     });
+    let (greeted, keeper) = given?;
+    let host = Arc::new(HostProcess::started(greeted.session.host_pid, keeper.handle()));
+    if rustix::process::getpid().is_init() {
+        // It inherits the children of a launcher that was killed.
+        tokio::spawn(keeper.reap());
+    }
     Ok(StartedHost { greeted, host })
 }
 

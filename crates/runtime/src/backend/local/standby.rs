@@ -119,11 +119,12 @@ impl Standby {
         }
     }
 
-    /// Ends the standby host.
-    pub(super) async fn clear(&self) {
+    /// Ends the standby host, unless there is use for it.
+    pub(super) async fn clear_if(&self, is_unused: impl Fn() -> bool) {
         let before = match &mut *self.state() {
             StandbyState::Closed => return,
-            state => std::mem::take(state),
+            state if is_unused() => std::mem::take(state),
+            _ => return,
         };
         before.dismiss().await;
     }

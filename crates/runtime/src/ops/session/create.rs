@@ -339,6 +339,8 @@ async fn start(
         }
         Err(fault) => {
             backend.remove(id).await;
+            drop(reservation);
+            runtime.release_unused(&*backend);
             Err(fault)
         }
     }

@@ -67,7 +67,14 @@ async fn revive(
     environment::identify(&mut spec.env, &runtime.config, id, spec.name.as_deref());
     let reservation = runtime.registry.reserve(spec.name.as_deref(), id)?;
     reservation.describe(SessionInfo { state: SessionState::Creating, ..info });
-    let started = backend.start(spec).await?;
+    let started = match backend.start(spec).await {
+        Ok(started) => started,
+        Err(fault) => {
+            drop(reservation);
+            runtime.release_unused(&*backend);
+            return Err(fault);
+        }
+    };
     let host = started.host.describe();
     let enter = |session| reservation.fill(session);
     let session = runtime.take_over(&backend, started.greeted, started.host, enter);
