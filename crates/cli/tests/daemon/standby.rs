@@ -161,6 +161,24 @@ fn a_session_that_cannot_be_made_takes_nothing_from_another() {
     session.ok("true");
 }
 
+/// A session that is made just when the launcher is about to end, since there was none, keeps it.
+#[test]
+fn a_session_that_comes_late_keeps_the_launcher() {
+    let daemon = daemon!();
+    let mut first = daemon.session(Shell::Bash);
+    let (keeper, host) = await_standing_by(&daemon);
+    let launcher = launcher(&daemon);
+    // The daemon waits for its end before it ends the launcher.
+    signal(host, Signal::STOP);
+    first.destroy();
+    assert!(!process::ended_within(host, AFTER_LINGERING), "it was stopped");
+    let mut second = daemon.session(Shell::Bash);
+    process::assert_ends("the host that does not heed its end", host);
+    process::assert_ends("its keeper", keeper);
+    assert!(!process::ended_within(launcher, AFTER_LINGERING));
+    second.ok("true");
+}
+
 #[test]
 fn hosts_have_nothing_of_each_other() {
     let daemon = daemon!();

@@ -12,6 +12,7 @@ use std::os::fd::OwnedFd;
 use rustix::process::Signal;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use trl_protocol::wire::DAEMON_PID;
 use trl_sys::pidfd::ProcessHandle;
 use trl_sys::process;
 
@@ -80,6 +81,18 @@ pub(super) fn is_host(pid: u32, host_args: &[OsString]) -> bool {
     let last = host_args.last().map(|word| word.as_encoded_bytes()).unwrap_or_default();
     let words = process::command_line(pid).unwrap_or_default();
     !last.is_empty() && words.strip_suffix(b"\0").is_some_and(|words| words.ends_with(last))
+}
+
+/// The host of a keeper that this daemon had started. Looked at after the handle was taken, so that it is the very
+/// process that was looked at.
+pub(super) fn host_of(keeper: u32) -> Option<ProcessHandle> {
+    let keeper = i32::try_from(keeper).ok()?;
+    let mark = format!("{DAEMON_PID}={}", std::process::id());
+    process::children(keeper).into_iter().find_map(|pid| {
+        let handle = ProcessHandle::open(pid)?;
+        let is_ours = process::environment(pid)?.split(|&byte| byte == 0).any(|it| it == mark.as_bytes());
+        (is_ours && process::stat(pid)?.parent == keeper).then_some(handle)
+    })
 }
 
 /// A host's parent, if it was started with the same arguments: only its keeper is.

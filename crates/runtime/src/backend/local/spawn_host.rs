@@ -35,7 +35,7 @@ pub(super) async fn start(local: &Arc<State>, spec: SessionSpec) -> Result<Start
     let host = Arc::new(HostProcess::started(greeted.session.host_pid, keeper.handle()));
     if rustix::process::getpid().is_init() {
         // It inherits the children of a launcher that was killed.
-        tokio::spawn(keeper.reap());
+        tokio::spawn(async move { keeper.reap().await });
     }
     Ok(StartedHost { greeted, host })
 }

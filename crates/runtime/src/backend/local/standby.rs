@@ -10,7 +10,7 @@ use std::os::fd::AsFd as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{WaitId, WaitIdOptions};
+use rustix::process::{Signal, WaitId, WaitIdOptions};
 use trl_sys::pidfd::ProcessHandle;
 
 use super::process;
@@ -28,11 +28,14 @@ pub(super) struct SpareHost {
 
 /// The keeper of a host: it ends after its host.
 #[derive(Debug)]
-pub(super) struct Keeper(Option<ProcessHandle>);
+pub(super) struct Keeper {
+    pid: u32,
+    handle: Option<ProcessHandle>,
+}
 
 impl SpareHost {
     pub(super) fn new(connection: Connection, keeper: u32) -> SpareHost {
-        SpareHost { connection, keeper: Keeper(ProcessHandle::open(keeper)) }
+        SpareHost { connection, keeper: Keeper { pid: keeper, handle: ProcessHandle::open(keeper) } }
     }
 
     /// Closes its connection, upon which it ends.
@@ -44,24 +47,36 @@ impl SpareHost {
 
 impl Keeper {
     pub(super) fn handle(&self) -> Option<ProcessHandle> {
-        self.0.as_ref().and_then(|handle| handle.try_clone().ok())
+        self.handle.as_ref().and_then(|handle| handle.try_clone().ok())
     }
 
     fn is_alive(&self) -> bool {
         // One that cannot be looked at is tried.
-        self.0.as_ref().is_none_or(|handle| !handle.wait(Some(Duration::ZERO)))
+        self.handle.as_ref().is_none_or(|handle| !handle.wait(Some(Duration::ZERO)))
     }
 
-    /// Waits for the end of a host whose connection is closed.
+    /// Waits for the end of a host whose connection is closed. One that does not end, such as one that was
+    /// stopped, is killed.
     pub(super) async fn end(self) {
         let ended = tokio::time::timeout(END_TIMEOUT, self.reap()).await;
         tracing::debug!(?ended, "a host without a session ended");
+        if ended.is_err() {
+            self.kill_host();
+            let ended = tokio::time::timeout(END_TIMEOUT, self.reap()).await;
+            tracing::warn!(?ended, "a host without a session was killed");
+        }
+    }
+
+    /// The keeper ends whatever its host leaves, and then itself.
+    fn kill_host(&self) {
+        process::host_of(self.pid).map(|host| host.signal(Signal::KILL));
+        self.handle.as_ref().map(|keeper| keeper.signal(Signal::CONT));
     }
 
     /// Waits for the end of a host, whoever its parent is.
-    pub(super) async fn reap(self) {
-        let Some(handle) = self.0 else { return };
-        process::end_of(&handle).await;
+    pub(super) async fn reap(&self) {
+        let Some(handle) = &self.handle else { return };
+        process::end_of(handle).await;
         let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         // As a rule it is the launcher's child, and not waited for.
         rustix::process::waitid(WaitId::PidFd(handle.as_fd()), how).ok();
