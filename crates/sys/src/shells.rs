@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
@@ -98,13 +98,31 @@ fn is_program(path: &Path) -> bool {
 
 /// The name of the program that `path` is where `/` is `root`, with links as they lead inside.
 pub fn program_below(root: &str, path: &str) -> Option<String> {
+    Some(file_name(&real_below(root, path)?)?.to_owned())
+}
+
+/// Whether the program at `path`, where `/` is `root`, is busybox under whatever name: a symbolic link to it, or
+/// the same file as the `busybox` beside it.
+pub fn is_busybox(root: Option<&str>, path: &str) -> bool {
+    let real = match root {
+        Some(root) => real_below(root, path),
+        None => std::fs::canonicalize(path).ok(),
+    };
+    let Some(real) = real else { return false };
+    let file = |path: &Path| path.symlink_metadata().ok().map(|meta| (meta.dev(), meta.ino()));
+    let is_linked = || file(&real).is_some_and(|own| file(&real.with_file_name("busybox")) == Some(own));
+    file_name(&real).is_some_and(|name| name.starts_with("busybox")) || is_linked()
+}
+
+/// Where the program is on this machine.
+fn real_below(root: &str, path: &str) -> Option<PathBuf> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let dir = rustix::fs::open(root, flags | OFlags::DIRECTORY, Mode::empty()).ok()?;
     let file = rustix::fs::openat2(&dir, path, flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()?;
     let stat = rustix::fs::fstat(&file).ok()?;
     let is_file = FileType::from_raw_mode(stat.st_mode).is_file();
     let real = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
-    (is_file && stat.st_mode & 0o111 != 0).then_some(file_name(&real)?.to_owned())
+    (is_file && stat.st_mode & 0o111 != 0).then_some(real)
 }
 
 impl fmt::Display for Unavailable {
@@ -159,6 +177,35 @@ mod tests {
         assert_eq!(by_preference("/usr/bin/fish").name, "bash");
         assert_eq!(by_preference(asked).name, "bash");
         assert_eq!(by_preference("").name, "bash");
+    }
+
+    #[test]
+    fn busybox_is_known_by_its_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, bin) = (dir.path().to_str().unwrap(), dir.path().join("bin"));
+        fs::create_dir(&bin).unwrap();
+        let busybox = program(&bin, "busybox");
+        symlink("/bin/busybox", bin.join("symbolic")).unwrap();
+        symlink("busybox", bin.join("relative")).unwrap();
+        fs::hard_link(&busybox, bin.join("hard")).unwrap();
+        symlink("hard", bin.join("both")).unwrap();
+        program(&bin, "other");
+        for (name, is_it) in [
+            ("busybox", true),
+            ("symbolic", true),
+            ("relative", true),
+            ("hard", true),
+            ("both", true),
+            ("other", false),
+            ("missing", false),
+        ] {
+            assert_eq!(is_busybox(Some(root), &format!("/bin/{name}")), is_it, "{name}");
+            if name != "symbolic" {
+                assert_eq!(is_busybox(None, bin.join(name).to_str().unwrap()), is_it, "{name}");
+            }
+        }
+        fs::remove_file(&busybox).unwrap();
+        assert!(!is_busybox(Some(root), "/bin/hard") && !is_busybox(Some(root), "/bin/other"));
     }
 
     #[test]

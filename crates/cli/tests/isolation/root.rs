@@ -81,18 +81,43 @@ fn the_directory_is_everything_that_there_is() {
 /// The shell of busybox prompts on its stdout.
 #[test]
 fn commands_run_in_one_living_shell() {
+    for_each_user(|daemon, root| stays(session(daemon, root, json!({}))));
+}
+
+#[test]
+fn commands_run_in_one_living_shell_also_if_it_is_a_hard_link() {
     for_each_user(|daemon, root| {
-        let mut inside = session(daemon, root, json!({}));
-        let first = inside.ok("echo $$");
-        for number in 0..20 {
-            let ran = inside.run(&format!("echo $$; (exit {number})"));
-            assert_eq!((ran.exit_code, &ran.stdout), (Some(number), &first), "{ran:?}");
-            assert!(ran.notes.is_empty(), "{ran:?}");
-        }
-        let ran = inside.run_with(json!({"command": "test -t 1 && echo terminal", "tty": true}));
-        assert_eq!(ran.stdout, "terminal\r\n", "{ran:?}");
-        inside.destroy();
+        fs::remove_file(root.join("bin/sh")).unwrap();
+        fs::hard_link(root.join("bin/busybox"), root.join("bin/sh")).unwrap();
+        stays(session(daemon, root, json!({})));
     });
+}
+
+/// A copy is known only by what it does.
+#[test]
+fn commands_run_in_one_living_shell_also_if_it_is_a_copy_but_for_the_first() {
+    for_each_user(|daemon, root| {
+        fs::remove_file(root.join("bin/sh")).unwrap();
+        fs::copy(root.join("bin/busybox"), root.join("bin/sh")).unwrap();
+        let mut inside = session(daemon, root, json!({}));
+        inside.ok("cd /etc");
+        let ran = inside.run("pwd; x=kept");
+        assert_eq!((ran.stdout.as_str(), ran.notes.len()), ("/etc\n", 1), "{ran:?}");
+        assert_eq!(inside.ok("echo $x"), "kept\n");
+        stays(inside);
+    });
+}
+
+fn stays(mut inside: Session) {
+    let first = inside.ok("echo $$");
+    for number in 0..20 {
+        let ran = inside.run(&format!("echo $$; (exit {number})"));
+        assert_eq!((ran.exit_code, &ran.stdout), (Some(number), &first), "{ran:?}");
+        assert!(ran.notes.is_empty(), "{ran:?}");
+    }
+    let ran = inside.run_with(json!({"command": "test -t 1 && echo terminal", "tty": true}));
+    assert_eq!(ran.stdout, "terminal\r\n", "{ran:?}");
+    inside.destroy();
 }
 
 #[test]

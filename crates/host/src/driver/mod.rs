@@ -21,8 +21,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 pub(crate) use event::{
-    AskState, Attempt, CommandEnd, Effect, Event, Exit, Fresh, Launched, Next, OwnLine, Prompt, Purpose,
-    StartupFailure, StateRead, Status,
+    AskState, Attempt, CommandEnd, Effect, Event, Exit, Fresh, Launched, Next, Note, OwnLine, Prompt,
+    Purpose, StartupFailure, StateRead, Status,
 };
 use stage::{Stage, StartupFiles};
 use starting::{on_startup_interrupted, starting, without_files};

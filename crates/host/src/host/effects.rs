@@ -1,10 +1,11 @@
 //! What the driver asks for, carried out.
 
 use rustix::process::Signal;
+use trl_protocol::wire::Dialect;
 
 use super::Host;
 use super::outcome::End;
-use crate::driver::{Attempt, CommandEnd, Effect, Event};
+use crate::driver::{Attempt, CommandEnd, Effect, Event, Note};
 use crate::shell::MemFile;
 use crate::strays;
 
@@ -15,7 +16,12 @@ impl Host {
             Effect::SpawnShell => return Some(self.spawn_shell()),
             Effect::KillForeground => self.job(None).signal(Signal::KILL),
             Effect::KillShell => self.kill_shell(),
-            Effect::Note(note) => self.state.set_note(note.text()),
+            Effect::Note(note) => {
+                // A copy of busybox under another name does this after each command.
+                self.prompts_on_stdout |=
+                    matches!(note, Note::LineEditor) && self.spec.dialect == Dialect::Sh;
+                self.state.set_note(note.text());
+            }
             Effect::StartupFailed(failure) => self.on_startup_failed(failure),
             Effect::Restore(script) => return self.read_script(&script),
             Effect::Launch { exec } => return Some(self.launch(exec)),

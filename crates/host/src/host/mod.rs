@@ -51,7 +51,7 @@ use crate::driver::{Driver, Effects, Event, Fresh, Traits};
 use crate::rare::{RareSource, RareSources};
 use crate::revival::Past;
 use crate::shell::dialect::{self, Dialect};
-use crate::shell::{Shell, text};
+use crate::shell::{Shell, prompts_on_stdout, text};
 use crate::shell_state::ShellState;
 use crate::shutdown::Shutdown;
 use crate::spare::Spare;
@@ -71,6 +71,8 @@ pub(crate) struct Host {
     /// Empty between two events; only its memory is kept.
     effects: Effects,
     shell: Option<Shell>,
+    /// Where the next shell is expected to print its prompt.
+    prompts_on_stdout: bool,
     state: ShellState,
     commands: Commands,
     subscribers: Subscribers,
@@ -197,7 +199,9 @@ impl Host {
         let kernel = Kernel::new(&spec.socket)?;
         let mut cage = Cage::enter(&spec, groups).map_err(Refused::Isolation)?;
         let (dir, _) = existing_dir(&past.cwd, &spec.env, &cage);
-        let shell = Shell::spawn(&spec, &dir, spec.rc, &mut cage).map_err(|error| match error.kind() {
+        let on_stdout = prompts_on_stdout(&spec);
+        let spawned = Shell::spawn(&spec, &dir, spec.rc, on_stdout, &mut cage);
+        let shell = spawned.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound if cage.is_closed() => {
                 Refused::Isolation(no_shell_inside(&spec.shell_path))
             }
@@ -216,6 +220,7 @@ impl Host {
             driver: Driver::new(traits, fresh, Instant::now()),
             effects: Effects::new(),
             shell: Some(shell),
+            prompts_on_stdout: on_stdout,
             state,
             commands: Commands::new(journal, caps, past.execs, past.next_number, past.command_count),
             subscribers: Subscribers::default(),

@@ -38,7 +38,7 @@ impl Host {
     pub(super) fn spawn_shell(&mut self) -> Event {
         let (dir, lost_dir) = existing_dir(self.state.cwd(), &self.spec.env, &self.cage);
         let rc = self.spec.rc && !self.startup.skips_files();
-        let shell = match Shell::spawn(&self.spec, &dir, rc, &mut self.cage) {
+        let shell = match Shell::spawn(&self.spec, &dir, rc, self.prompts_on_stdout, &mut self.cage) {
             Ok(shell) => shell,
             Err(error) => {
                 for number in self.commands.take_queue() {

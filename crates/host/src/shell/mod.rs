@@ -96,8 +96,14 @@ pub(crate) struct StatePrint {
 }
 
 impl Shell {
-    /// `rc`: the user's start-up files are read.
-    pub fn spawn(spec: &SessionSpec, dir: &str, rc: bool, cage: &mut Cage) -> io::Result<Shell> {
+    /// `rc`: the user's start-up files are read. `on_stdout`: it prints its prompt there.
+    pub fn spawn(
+        spec: &SessionSpec,
+        dir: &str,
+        rc: bool,
+        on_stdout: bool,
+        cage: &mut Cage,
+    ) -> io::Result<Shell> {
         let dialect = dialect::of(spec.dialect);
         let (control, stdin) = Control::new()?;
         let (status, stderr) = status_channel()?;
@@ -115,7 +121,6 @@ impl Shell {
             command.env(name, value);
         }
         let arg0 = spec.shell.rsplit('/').next().unwrap_or(&spec.shell);
-        let on_stdout = prompts_on_stdout(spec);
         let (pid, terminal) = if cage.is_closed() {
             let (stdin, stderr) = (stdin.as_fd(), stderr.as_fd());
             let (stdout, given) = match on_stdout {
@@ -290,15 +295,9 @@ pub fn open_terminal(size: Winsize) -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// The shell of busybox gives its prompt to its line editor, which prints it on stdout, also
 /// where there is no terminal to edit on. Others print it on stderr.
-fn prompts_on_stdout(spec: &SessionSpec) -> bool {
+pub fn prompts_on_stdout(spec: &SessionSpec) -> bool {
     let root = spec.isolation.as_ref().and_then(|isolation| isolation.root.as_deref());
-    let program = match root {
-        Some(root) => shells::program_below(root, &spec.shell_path),
-        None => std::fs::canonicalize(&spec.shell_path)
-            .ok()
-            .and_then(|program| Some(program.file_name()?.to_str()?.to_owned())),
-    };
-    program.is_some_and(|name| name.starts_with("busybox"))
+    shells::is_busybox(root, &spec.shell_path)
 }
 
 /// Runs in the child: its own session with this terminal, and every

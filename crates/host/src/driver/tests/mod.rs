@@ -6,7 +6,7 @@ mod races;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::event::{Note, Unknown};
+use super::event::Unknown;
 use super::stage::Restore;
 use super::*;
 
