@@ -38,6 +38,12 @@ impl RareSources {
         Ok(RareSources { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
+    /// One that takes nothing.
+    #[cfg(test)]
+    pub(crate) fn broken() -> RareSources {
+        RareSources { epoll: crate::null().unwrap() }
+    }
+
     pub(crate) fn add(&self, source: RareSource, fd: &impl AsFd) -> io::Result<()> {
         let key = epoll::EventData::new_u64(source as u64);
         Ok(epoll::add(&self.epoll, fd, key, epoll::EventFlags::IN)?)

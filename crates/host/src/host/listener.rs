@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use super::Host;
-use crate::rare::RareSource;
+use crate::rare::{RareSource, RareSources};
 
 impl Host {
     /// A daemon is gone. The next one looks for the socket on disk, which may have been removed.
@@ -19,12 +19,10 @@ impl Host {
             // Without the directory the socket cannot be bound either.
             trl_sys::private::create_dir(dir).ok();
         }
-        if let Ok(listener) = listen(&self.spec.socket) {
+        // If it cannot be made, it is tried again when the next daemon is gone.
+        if let Ok(listener) = listen_watched(&self.spec.socket, &self.kernel.rare) {
             self.forget_listener();
-            // Without a descriptor for it, nobody would be heard: as if it could not be made.
-            if self.kernel.rare.add(RareSource::Listener, &listener).is_ok() {
-                self.kernel.listener = Some(listener);
-            }
+            self.kernel.listener = Some(listener);
         }
         self.save_session();
     }
@@ -43,11 +41,37 @@ impl Host {
 }
 
 /// Binds the socket so that nobody but this user can ever connect.
-pub(super) fn listen(path: &str) -> io::Result<UnixListener> {
+fn listen(path: &str) -> io::Result<UnixListener> {
     let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
     let listener = UnixListener::bind(path);
     rustix::process::umask(before);
     let listener = listener?;
     listener.set_nonblocking(true)?;
     Ok(listener)
+}
+
+/// The same, watched. One that cannot be watched would hear nobody, so it is removed again.
+pub(super) fn listen_watched(path: &str, rare: &RareSources) -> io::Result<UnixListener> {
+    let listener = listen(path)?;
+    rare.add(RareSource::Listener, &listener).inspect_err(|_| {
+        std::fs::remove_file(path).ok();
+    })?;
+    Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_cannot_be_watched_is_not_left_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let path = path.to_str().unwrap();
+        assert!(listen_watched(path, &RareSources::broken()).is_err());
+        assert!(!Path::new(path).exists());
+        let listener = listen_watched(path, &RareSources::new().unwrap()).unwrap();
+        assert!(Path::new(path).exists());
+        drop(listener);
+    }
 }

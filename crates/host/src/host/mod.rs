@@ -61,7 +61,7 @@ use crate::terminal::{Console, SharedTerminal};
 use crate::timer::Timer;
 use crate::workers::Workers;
 use event_loop::Source;
-use listener::listen;
+use listener::listen_watched;
 use replacement::existing_dir;
 
 #[derive(Debug)]
@@ -116,11 +116,11 @@ impl Kernel {
         }
         children.set_nonblocking(true)?;
         terminate.set_nonblocking(true)?;
-        let (listener, timer, rare) = (listen(socket)?, Timer::new()?, RareSources::new()?);
+        let (timer, rare) = (Timer::new()?, RareSources::new()?);
         rare.add(RareSource::Children, &children)?;
         rare.add(RareSource::Terminate, &terminate)?;
         rare.add(RareSource::Timer, &timer)?;
-        rare.add(RareSource::Listener, &listener)?;
+        let listener = listen_watched(socket, &rare)?;
         Ok(Kernel {
             rare,
             watches_terminal: false,
