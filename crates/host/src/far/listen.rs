@@ -17,9 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Listens here, and goes on as a host with whoever connects first.
 pub(super) fn run(path: &Path) -> io::Result<()> {
     crate::detach();
-    crate::become_host()?;
+    let became = crate::become_host();
     let listener = bind(path)?;
-    serve(&listener, path)
+    serve(&listener, path, became)
 }
 
 /// The same in the background: returns when the socket is there, after telling where files are.
@@ -36,8 +36,7 @@ pub(super) fn start(base: &Path, id: SessionId) -> io::Result<()> {
             let kept = rustix::io::fcntl_dupfd_cloexec(&listener, 3)?;
             drop(listener);
             let listener = crate::detach_keeping(kept)?;
-            crate::become_host()?;
-            serve(&UnixListener::from(listener), &place.first)
+            serve(&UnixListener::from(listener), &place.first, crate::become_host())
         }
         _ => Ok(()),
     }
@@ -54,13 +53,17 @@ pub(super) fn bind(path: &Path) -> io::Result<UnixListener> {
     listener
 }
 
-fn serve(listener: &UnixListener, path: &Path) -> io::Result<()> {
+/// Whoever connects first gets the session, or hears why there is none: nobody reads what this process prints.
+fn serve(listener: &UnixListener, path: &Path, became: io::Result<()>) -> io::Result<()> {
     // There is no launcher here that does it.
     trl_confine::linux::cgroups::sweep();
     let first = accept(listener);
     // It is for the first alone; later ones find the host at its own socket.
     fs::remove_file(path).ok();
-    crate::serve(first?)
+    match became {
+        Ok(()) => crate::serve(first?),
+        Err(error) => crate::host::refuse(first?, &error),
+    }
 }
 
 fn accept(listener: &UnixListener) -> io::Result<UnixStream> {
@@ -68,5 +71,35 @@ fn accept(listener: &UnixListener) -> io::Result<UnixStream> {
     match poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&patience))? {
         0 => Err(io::ErrorKind::TimedOut.into()),
         _ => listener.accept().map(|(stream, _)| stream),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use trl_protocol::frame::{self, Frame};
+    use trl_protocol::wire::{FromHost, HOST_PROTOCOL, ToHost};
+
+    use super::*;
+
+    #[test]
+    fn the_first_daemon_hears_why_there_is_no_host() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("first");
+        let listener = bind(&path).unwrap();
+        let mut daemon = UnixStream::connect(&path).unwrap();
+        let mut hello = Vec::new();
+        frame::put_json(&mut hello, &ToHost::Hello { protocol: HOST_PROTOCOL, create: None }).unwrap();
+        daemon.write_all(&hello).unwrap();
+        serve(&listener, &path, Err(io::Error::from_raw_os_error(libc::EAGAIN))).unwrap();
+        let mut answer = Vec::new();
+        daemon.read_to_end(&mut answer).unwrap();
+        let Some((Frame::Json(json), _)) = frame::split(&answer).unwrap() else { unreachable!("{answer:?}") };
+        let FromHost::Fault { req: 0, fault } = serde_json::from_slice(json).unwrap() else {
+            unreachable!("{answer:?}")
+        };
+        assert!(fault.message.contains("could not be started"), "{fault:?}");
+        assert!(!path.exists());
     }
 }
