@@ -240,10 +240,11 @@ fn start_up_files_that_do_not_heed_an_interrupt_are_left_by_force() {
 fn a_signal_that_ends_nothing_leaves_start_up_files_alone() {
     let daemon = daemon!();
     let (shell, file) = WITH_FILES[0];
-    fs::write(daemon.user_home().join(file), "sleep 5; kept=yes\n").unwrap();
+    fs::write(daemon.user_home().join(file), "until [ -e ~/go ]; do sleep 0.01; done; kept=yes\n").unwrap();
     let mut session = daemon.session_with(shell, json!({"rc": true}));
     let params = session.params(json!({"signal": "WINCH"}));
     session.connection.ok(m::ExecCancel::NAME, params);
+    fs::write(daemon.user_home().join("go"), "").unwrap();
     session.run("echo $kept").exits(0).prints("yes\n", "");
 }
 

@@ -95,7 +95,8 @@ pub(super) fn host_of(keeper: u32) -> Option<ProcessHandle> {
     })
 }
 
-/// A host's parent, if it was started with the same arguments: only its keeper is.
+/// A host's parent, if it was started with the same arguments: its keeper. The launcher has these too, but is no
+/// host's parent.
 fn keeper_of(pid: u32) -> Option<u32> {
     let parent: u32 = process::status_field(pid, "PPid")?.parse().ok()?;
     (process::command_line(pid)? == process::command_line(parent)?).then_some(parent)
