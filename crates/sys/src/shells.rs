@@ -1,6 +1,8 @@
 //! Finds the shells that are installed and that sessions can use.
 
 use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -101,8 +103,8 @@ pub fn program_below(root: &str, path: &str) -> Option<String> {
     Some(file_name(&real_below(root, path)?)?.to_owned())
 }
 
-/// Whether the program at `path`, where `/` is `root`, is busybox under whatever name: a symbolic link to it, or
-/// the same file as the `busybox` beside it.
+/// Whether the program at `path`, where `/` is `root`, is busybox under whatever name: a symbolic link to it, the
+/// same file as the `busybox` beside it, or a copy called `sh`.
 pub fn is_busybox(root: Option<&str>, path: &str) -> bool {
     let real = match root {
         Some(root) => real_below(root, path),
@@ -111,7 +113,21 @@ pub fn is_busybox(root: Option<&str>, path: &str) -> bool {
     let Some(real) = real else { return false };
     let file = |path: &Path| path.symlink_metadata().ok().map(|meta| (meta.dev(), meta.ino()));
     let is_linked = || file(&real).is_some_and(|own| file(&real.with_file_name("busybox")) == Some(own));
-    file_name(&real).is_some_and(|name| name.starts_with("busybox")) || is_linked()
+    match file_name(&real) {
+        Some(name) if name.starts_with("busybox") => true,
+        // As a rule it is a link to a shell with a name of its own, so that few files are read.
+        Some("sh") => is_linked() || has_banner(&real),
+        _ => is_linked(),
+    }
+}
+
+/// What busybox says of itself.
+fn has_banner(program: &Path) -> bool {
+    const BANNER: &[u8] = b"BusyBox v";
+    const MOST_BYTES: u64 = 16 << 20;
+    let mut bytes = Vec::new();
+    let read = File::open(program).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
+    read.is_ok() && bytes.windows(BANNER.len()).any(|part| part == BANNER)
 }
 
 /// Where the program is on this machine.
@@ -204,6 +220,10 @@ mod tests {
                 assert_eq!(is_busybox(None, bin.join(name).to_str().unwrap()), is_it, "{name}");
             }
         }
+        let copy = program(&bin, "sh");
+        assert!(!is_busybox(Some(root), "/bin/sh"));
+        fs::write(&copy, "\0\x7fBusyBox v1.36.1 (date)\0").unwrap();
+        assert!(is_busybox(Some(root), "/bin/sh") && is_busybox(None, copy.to_str().unwrap()));
         fs::remove_file(&busybox).unwrap();
         assert!(!is_busybox(Some(root), "/bin/hard") && !is_busybox(Some(root), "/bin/other"));
     }

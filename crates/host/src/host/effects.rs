@@ -17,7 +17,7 @@ impl Host {
             Effect::KillForeground => self.job(None).signal(Signal::KILL),
             Effect::KillShell => self.kill_shell(),
             Effect::Note(note) => {
-                // A copy of busybox under another name does this after each command.
+                // Busybox that could not be recognised does this after each command.
                 self.prompts_on_stdout |=
                     matches!(note, Note::LineEditor) && self.spec.dialect == Dialect::Sh;
                 self.state.set_note(note.text());
