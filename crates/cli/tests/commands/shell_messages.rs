@@ -117,7 +117,18 @@ fn a_complaint_does_not_name_the_engines_file(shell: Shell) {
     assert!(ran.stderr.starts_with(shell.name()) && ran.stderr.contains('3'), "{ran:?}");
 }
 
+fn functions_of_background_commands_do_not_name_the_engines_file(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    session.ok("g() {\n nosuchcommand\n}; h() {\n eval 'if )'\n}");
+    for text in ["g", "h", "g; echo end >&2"] {
+        let ran = session.run_with(json!({"command": text, "background": true}));
+        assert!(!ran.stderr.is_empty() && !ran.stderr.contains("/proc/"), "{text:?}: {ran:?}");
+    }
+}
+
 in_each_shell!(
+    functions_of_background_commands_do_not_name_the_engines_file,
     the_end_of_a_job_is_in_nobodys_output,
     notices_of_any_form_are_taken_out,
     what_a_command_writes_stays_whatever_it_looks_like,

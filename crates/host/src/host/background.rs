@@ -13,6 +13,7 @@ use super::Host;
 use crate::cage::Cage;
 use crate::commands::{Input, Output};
 use crate::shell::dialect::BackgroundStart;
+use crate::shell::messages::{MessageFilter, Wording};
 use crate::shell::quote::single;
 use crate::shell::{MemFile, become_session_leader, default_signals, open_terminal, text};
 use crate::spare::output_pipe;
@@ -139,6 +140,9 @@ impl Host {
             reads[0] = Some(master);
         }
         exec.outputs = reads.map(|read| read.map(|read| Output { read, hold: None, enlarged: false }));
+        if dialect.wording() == Some(Wording::Bash) {
+            exec.messages = Some(Box::new(MessageFilter::of_functions(&self.spec.shell, shown.path())));
+        }
         // The prelude is read while the text runs; it lives as long as the command.
         exec.text = Some(prelude);
         exec.shown = vec![shown];

@@ -28,6 +28,8 @@ pub struct MessageFilter {
     name: String,
     /// The file that the text is read from, with a colon and a space.
     file: String,
+    /// The file has the session's functions, and begins their messages itself.
+    has_functions: bool,
     /// Whether there may be background jobs to tell about.
     notices: bool,
     /// What may become a message.
@@ -46,13 +48,22 @@ enum Verdict {
     Drop(usize),
     /// The first bytes stay, those up to the second number go.
     Cut(usize, usize),
+    /// In the place of so many bytes, the shell's name.
+    Name(usize),
 }
 
 impl MessageFilter {
     pub fn new(wording: Wording, shell: &str, file: &str, notices: bool) -> MessageFilter {
         let name = format!("{}: ", shell.rsplit('/').next().unwrap_or_default());
         let file = format!("{file}: ");
-        MessageFilter { wording, name, file, notices, held: Vec::new(), in_line: false }
+        let held = Vec::new();
+        MessageFilter { wording, name, file, has_functions: false, notices, held, in_line: false }
+    }
+
+    /// For a background command of bash, whose functions were read from this file. A line number of theirs is one of
+    /// the engine's file, and says nothing.
+    pub fn of_functions(shell: &str, file: &str) -> MessageFilter {
+        MessageFilter { has_functions: true, ..MessageFilter::new(Wording::Bash, shell, file, false) }
     }
 
     /// What of these bytes is the command's own, as far as that can be said now.
@@ -81,6 +92,11 @@ impl MessageFilter {
                 Verdict::Cut(keep, resume) => {
                     self.give(&rest[..keep], &mut out);
                     at += resume;
+                }
+                Verdict::Name(length) => {
+                    out.extend_from_slice(self.name.as_bytes());
+                    self.in_line = true;
+                    at += length;
                 }
             }
         }
@@ -113,7 +129,7 @@ impl MessageFilter {
     /// Where a message may begin. A notice may follow a line that has no end, and bash begins one about
     /// a stopped job with an end of line.
     fn next_candidate(&self, bytes: &[u8]) -> Option<usize> {
-        let name = self.name.as_bytes().first();
+        let name = if self.has_functions { &self.file } else { &self.name }.as_bytes().first();
         let mut in_line = self.in_line;
         for (at, byte) in bytes.iter().enumerate() {
             let may_begin = match byte {
@@ -140,9 +156,29 @@ impl MessageFilter {
             },
             _ => {
                 let line = rest.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
-                self.judge_message(line, line.ends_with(b"\n"))
+                match self.has_functions {
+                    true => self.judge_message_of_function(line),
+                    false => self.judge_message(line, line.ends_with(b"\n")),
+                }
             }
         }
+    }
+
+    /// `FILE: line 38: problem` or `FILE: eval: line 39: problem`.
+    fn judge_message_of_function(&self, line: &[u8]) -> Verdict {
+        let file = self.file.as_bytes();
+        let Some(rest) = line.strip_prefix(file) else {
+            return if file.starts_with(line) { Verdict::Hold } else { Verdict::Pass };
+        };
+        if !rest.ends_with(b"\n") {
+            return Verdict::Hold;
+        }
+        let rest = rest.strip_prefix(b"eval: ").unwrap_or(rest);
+        let numbered = rest.strip_prefix(b"line ").and_then(|rest| {
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            rest[digits..].strip_prefix(b": ").filter(|_| digits > 0)
+        });
+        Verdict::Name(line.len() - numbered.unwrap_or(rest).len())
     }
 
     /// A message that names the engine's file is passed on without it.
@@ -267,6 +303,27 @@ mod tests {
             (Wording::Dash, "sh", "sh: 1: eval: Syntax error\n", "sh: 1: eval: Syntax error\n"),
         ] {
             assert_eq!(filtered(wording, shell, true, text), left, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_function_of_a_background_command_speaks_in_the_shells_name() {
+        for (text, left) in [
+            ("/proc/12/fd/9: line 38: nosuch: command not found\n", "bash: nosuch: command not found\n"),
+            ("a\n/proc/12/fd/9: eval: line 3: syntax error\nb\n", "a\nbash: syntax error\nb\n"),
+            ("/proc/12/fd/9: odd\n", "bash: odd\n"),
+            ("/proc/12/fd/99: line 1: x\n", "/proc/12/fd/99: line 1: x\n"),
+            ("ls: /proc/12/fd/9: line 1: x\n", "ls: /proc/12/fd/9: line 1: x\n"),
+            ("[1]+  Done                    a\n", "[1]+  Done                    a\n"),
+        ] {
+            for at in 0..=text.len() {
+                let mut filter = MessageFilter::of_functions("/bin/bash", FILE);
+                let (a, b) = text.as_bytes().split_at(at);
+                let mut out = filter.pass(a).into_owned();
+                out.extend_from_slice(&filter.pass(b));
+                out.extend(filter.flush());
+                assert_eq!(String::from_utf8(out).unwrap(), left, "{at}");
+            }
         }
     }
 
