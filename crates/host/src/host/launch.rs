@@ -164,15 +164,12 @@ impl Host {
             cwd: exec.spec.working_dir.as_deref(),
             state: self.state.snapshot(),
         };
-        let mut line = shell.dialect.run_line(&launch);
+        let line = shell.dialect.run_line(&launch);
         let quiet_text = shell.dialect.quiet_text(&launch);
         let wording = shell.dialect.wording();
         exec.messages = wording.map(|wording| {
             message_filter(wording, &self.spec.shell, &launch, quiet_text.is_some(), exec.spec.merge_stderr)
         });
-        if wording == Some(Wording::Bash) && exec.spec.merge_stderr && tells_of_jobs_first(shell, &launch) {
-            line.insert(0, '\n');
-        }
         exec.text = Some(match &quiet_text {
             Some(text) => empty.fill(&text::bytes(text))?,
             None => empty.fill([&exec.spec.command, "\n"].concat().as_bytes())?,
@@ -234,20 +231,10 @@ fn message_filter(
     is_quiet: bool,
     merged: bool,
 ) -> Box<MessageFilter> {
-    // In one stream with stdout, a list of jobs or a file could not be told from notices.
-    let notices = launch.quiet && !merged;
+    // In one stream with stdout, a list of jobs could not be told from notices.
+    let lists = wording == Wording::Dash || plain::may_list_jobs(launch.text, launch.state);
+    let notices = launch.quiet && !(merged && lists);
     // `eval` is named in the place of the file, unless it may be the text's own.
     let file = if is_quiet && !launch.text.contains("eval") { "eval" } else { launch.text_path };
     Box::new(MessageFilter::new(wording, shell, file, notices))
-}
-
-/// Whether the shell is to tell about jobs that have ended before it takes the command, which it does at an
-/// empty line. Not if the command may list them, for they are forgotten then, nor if someone would notice.
-fn tells_of_jobs_first(shell: &Shell, launch: &Launch<'_>) -> bool {
-    // The prompt in between must not be taken for that after the command.
-    shell.counts()
-        && shell.may_have_jobs
-        && launch.quiet
-        && !plain::may_ask_for_jobs(launch.text, launch.state)
-        && !plain::has_hooks(launch.state)
 }

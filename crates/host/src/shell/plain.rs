@@ -181,14 +181,13 @@ pub fn may_start_jobs(text: &str, state: &Snapshot) -> bool {
     reads_more || has_async(text) || with_jobs.any(|(name, _)| word(text, name))
 }
 
-/// Whether the text may have something to do with jobs that are there, itself or through what it reads or calls.
-pub fn may_ask_for_jobs(text: &str, state: &Snapshot) -> bool {
-    const WORDS: &[&str] = &["jobs", "wait", "fg", "bg", "disown", "kill", ".", "source", "eval"];
-    let asks = |text: &str| {
+/// Whether the text may list jobs, itself or through what it reads or calls.
+pub fn may_list_jobs(text: &str, state: &Snapshot) -> bool {
+    let lists = |text: &str| {
         let mut words = text.split(|c: char| !(c.is_alphanumeric() || "_.-".contains(c)));
-        text.contains('%') || words.any(|word| WORDS.contains(&word))
+        words.any(|word| ["jobs", ".", "source", "eval"].contains(&word))
     };
-    asks(text) || state.functions.values().chain(state.aliases.values()).any(|body| asks(body))
+    lists(text) || state.functions.values().chain(state.aliases.values()).any(|body| lists(body))
 }
 
 /// An `&` that is not part of `&&`, `>&`, `<&` or `&>`.
@@ -281,16 +280,16 @@ mod tests {
     }
 
     #[test]
-    fn jobs_are_asked_for_by_their_builtins() {
+    fn jobs_are_listed_by_their_builtin_or_by_what_may_call_it() {
         let mut state = state("f", "q");
-        for text in ["jobs", "x; wait", "echo %1", "(jobs)", "eval \"$x\"", "$(jobs -p)"] {
-            assert!(may_ask_for_jobs(text, &state), "{text}");
+        for text in ["jobs", "x; jobs -l", "(jobs)", "eval \"$x\"", "$(jobs -p)", ". ./x"] {
+            assert!(may_list_jobs(text, &state), "{text}");
         }
-        for text in ["make", "cat jobs.txt", "ls ..", "f"] {
-            assert!(!may_ask_for_jobs(text, &state), "{text}");
+        for text in ["make", "cat jobs.txt", "ls ..", "f", "wait"] {
+            assert!(!may_list_jobs(text, &state), "{text}");
         }
         state.functions.insert("g".to_owned(), "g () { jobs; }".to_owned());
-        assert!(may_ask_for_jobs("f", &state), "one function may call another");
+        assert!(may_list_jobs("f", &state), "one function may call another");
     }
 
     #[test]
