@@ -49,12 +49,14 @@ impl Startup {
     pub(crate) fn end(&mut self) -> Vec<Requester> {
         self.is_over = true;
         self.is_ready = true;
+        self.interrupt = None;
         std::mem::take(&mut self.waiting)
     }
 
     /// A new shell reads the files again.
     pub(crate) fn begin_again(&mut self) {
         self.is_ready = false;
+        self.interrupt = None;
         self.output.clear();
     }
 

@@ -76,7 +76,10 @@ fn the_status_of_a_job_is_there_to_be_asked_for(shell: Shell) {
         let lines = format!("(exit 8) & p=$!\nsleep .1\ntrue\nwait $p; echo $?{more}");
         session.run(&lines).exits(0).prints("8\n", "");
     }
-    session.ok("sh -c 'sleep .3; exit 9' & p=$!; echo $p >job");
+    session.ok("sh -c 'while [ ! -e go ]; do sleep .02; done; exit 9' & p=$!; echo $p >job");
+    // A background command waits until the shell has told its state; a job that ends before that may be forgotten.
+    session.run_with(json!({"command": "true", "background": true})).exits(0);
+    std::fs::write(daemon.work().join("go"), "").unwrap_or_default();
     let job = std::fs::read_to_string(daemon.work().join("job")).unwrap_or_default();
     let job = job.trim().parse().unwrap_or_default();
     wait_until("the job has ended", GUARD, || !process::alive(job));

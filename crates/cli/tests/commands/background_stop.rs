@@ -22,7 +22,7 @@ const FORMS: &[&str] = &[
 fn cleaner(daemon: &Daemon, signal: &str) -> String {
     let ignore = if signal == "TERM" { "$SIG{INT} = 'IGNORE';" } else { "" };
     let text = format!(
-        "{ignore} $SIG{{{signal}}} = sub {{ select undef, undef, undef, .2; rename 'pid', 'cleaned'; exit 5 }};\n{UP}"
+        "{ignore} $SIG{{{signal}}} = sub {{ select undef, undef, undef, .05; rename 'pid', 'cleaned'; exit 5 }};\n{UP}"
     );
     write(daemon, "cleaner.pl", &text)
 }
@@ -97,7 +97,7 @@ fn a_deadline_gives_the_same_time(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
     let command = format!("{}; echo after", cleaner(&daemon, "TERM"));
-    let ran = session.run_with(json!({"command": command, "background": true, "timeout_s": 2}));
+    let ran = session.run_with(json!({"command": command, "background": true, "timeout_s": 5}));
     assert!(ran.timed_out && ran.stdout == "up\n", "{ran:?}");
     assert!(process::exists(session.dir.join("cleaned")), "{ran:?}");
 }

@@ -89,6 +89,18 @@ fn without_a_session_it_runs_once_too() {
     assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(16));
 }
 
+#[test]
+fn a_command_that_is_refused_leaves_no_session_behind() {
+    let daemon = daemon!();
+    let mut connection = daemon.connect();
+    for number in 0..3 {
+        let params =
+            json!({"command": "true", "run_id": format!("r{number}"), "working_dir": "/nonexistent/x"});
+        connection.fails(m::ExecRun::NAME, params, "INVALID_PARAMS");
+    }
+    assert_eq!(connection.ok(m::SessionList::NAME, json!({}))["sessions"], json!([]));
+}
+
 /// The daemon is killed at any moment of a request; the client sends it again until it is answered.
 #[test]
 fn never_twice_and_never_gone_whenever_the_daemon_dies() {

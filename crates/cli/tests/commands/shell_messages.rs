@@ -55,7 +55,10 @@ fn what_a_command_writes_stays_whatever_it_looks_like(shell: Shell) {
 /// Starts a job, and returns when it has ended.
 #[track_caller]
 fn end_a_job(session: &mut Session) {
-    session.run("sh -c 'sleep .2' & echo $! >job").exits(0);
+    session.run("rm -f go; sh -c 'while [ ! -e go ]; do sleep .02; done' & echo $! >job").exits(0);
+    // A background command waits until the shell has told its state; a job that ends before that may be forgotten.
+    session.run_with(json!({"command": "true", "background": true})).exits(0);
+    std::fs::write(session.dir.join("go"), "").unwrap_or_default();
     let job = std::fs::read_to_string(session.dir.join("job")).unwrap_or_default();
     let job = job.trim().parse().unwrap_or_default();
     wait_until("the job has ended", GUARD, || !process::alive(job));
@@ -68,7 +71,7 @@ fn nothing_is_lost_in_one_stream(shell: Shell) {
     if shell != Shell::Zsh {
         end_a_job(&mut session);
         let listed = session.run_with(merged("jobs"));
-        assert!(listed.stdout.contains("Done") && listed.stdout.contains("sleep .2"), "{listed:?}");
+        assert!(listed.stdout.contains("Done") && listed.stdout.contains("sleep .02"), "{listed:?}");
         let listed = session.run_with(merged("sleep .05 & sleep .1; jobs"));
         assert_eq!(listed.stdout.matches("sleep .05").count(), 1, "{listed:?}");
     }

@@ -159,6 +159,29 @@ fn start_up_files_of_a_later_shell_are_waited_for_and_interrupted_too() {
     }
 }
 
+/// What is cancelled is what was named, and only by the shell that was there.
+#[test]
+fn an_interrupt_for_something_else_leaves_start_up_files_alone() {
+    let daemon = daemon!();
+    for (shell, file) in WITH_FILES {
+        let path = daemon.user_home().join(file);
+        fs::write(&path, "sleep 1000\n").unwrap();
+        let mut session = daemon.session_with(shell, json!({"rc": true}));
+        let named = json!({"session_id": session.id});
+        session.connection.ok(m::ExecCancel::NAME, named.clone());
+        fs::write(&path, "sleep .5; kept=yes\n").unwrap();
+        session.connection.ok(m::SessionRestart::NAME, named.clone());
+        session.run("echo $kept").exits(0).prints("yes\n", "");
+        let other = session.start(json!({"command": "sleep 1000", "background": true}));
+        session.connection.ok(m::SessionRestart::NAME, named);
+        assert_eq!(session.info()["state"], "creating");
+        session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": other}));
+        session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": other}));
+        session.run("echo $kept").exits(0).prints("yes\n", "");
+        session.destroy();
+    }
+}
+
 /// Whoever has repaired the files does not want to wait for the end of those that hang.
 #[test]
 fn a_shell_that_reads_its_start_up_files_is_restarted_at_once() {
@@ -267,7 +290,6 @@ fn start_up_files_that_end_the_shell_are_a_truthful_error() {
     }
 }
 
-/// What is written just before the first prompt is never part of the first command.
 #[test]
 fn what_start_up_files_write_has_nothing_of_the_engine_in_it() {
     let daemon = daemon!();
@@ -299,6 +321,7 @@ fn start_up_files_that_replace_the_shells_stderr_are_not_read() {
     }
 }
 
+/// What is written just before the first prompt is never part of the first command.
 #[test]
 fn the_first_command_on_a_terminal_has_only_its_own_output() {
     let daemon = daemon!();

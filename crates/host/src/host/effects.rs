@@ -1,6 +1,5 @@
 //! What the driver asks for, carried out.
 
-use rustix::process::Signal;
 use trl_protocol::wire::Dialect;
 
 use super::Host;
@@ -14,7 +13,7 @@ impl Host {
     pub(super) fn carry_out(&mut self, effect: Effect) -> Option<Event> {
         match effect {
             Effect::SpawnShell => return Some(self.spawn_shell()),
-            Effect::KillForeground => self.job(None).signal(Signal::KILL),
+            Effect::KillForeground => self.kill_foreground(),
             Effect::KillShell => self.kill_shell(),
             Effect::Note(note) => {
                 // Busybox that could not be recognised does this after each command.

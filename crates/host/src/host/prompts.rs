@@ -101,7 +101,7 @@ impl Host {
         let own = self.cage.shown_below();
         let name = format!("{}: ", self.spec.shell.rsplit('/').next().unwrap_or_default());
         let mut complaints = noise.lines().filter(|line| line.starts_with(&name));
-        complaints.any(|line| line.contains(&own) || shell.dialect.is_own_failure(line))
+        complaints.any(|line| complains_of(line, &own) || shell.dialect.is_own_failure(line))
     }
 
     /// Notes the session's directory. One that held for one command only is not the session's.
@@ -150,5 +150,38 @@ impl Host {
             return status;
         }
         if self.is_unparsable(&exec.spec.command) { SYNTAX_ERROR } else { status }
+    }
+}
+
+/// Whether a shell says here that it could not open a file below `dir`: `FILE: problem` or `problem: FILE`. A hook of
+/// the user's may write the engine's line, which has the files as arguments.
+fn complains_of(line: &str, dir: &str) -> bool {
+    line.match_indices(dir).any(|(at, _)| {
+        let rest = line[at + dir.len()..].trim_start_matches(|c: char| c.is_ascii_digit());
+        rest.starts_with(':') || (rest.is_empty() && line[..at].ends_with(": "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_complaints_are_taken_for_complaints() {
+        let dir = "/proc/12/fd/";
+        for line in [
+            "bash: /proc/12/fd/20: No such file or directory",
+            "zsh: no such file or directory: /proc/12/fd/9",
+            "sh: 1: cannot create /proc/12/fd/20: Too many open files",
+        ] {
+            assert!(complains_of(line, dir), "{line}");
+        }
+        for line in [
+            "bash: \\. /proc/12/fd/13 < /dev/null >| /proc/12/fd/20 2>| /proc/12/fd/22",
+            "zsh: eval \"$(</proc/12/fd/13)\" </dev/null >|/proc/12/fd/20",
+            "bash: x: command not found",
+        ] {
+            assert!(!complains_of(line, dir), "{line}");
+        }
     }
 }

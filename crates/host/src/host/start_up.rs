@@ -77,10 +77,10 @@ impl Host {
             // It is for the program that runs, and nobody wants the shell to leave its files.
             return self.job(None).signal(signal);
         }
-        self.drive(Event::StartupInterrupted);
         if self.shell.as_ref().is_some_and(|shell| process::dies_of(shell.raw_pid(), Signal::INT.as_raw())) {
             return self.startup.interrupt_again(signal, startup::UNTIL_PREPARED);
         }
+        self.drive(Event::StartupInterrupted);
         let job = self.job(None).processes;
         let Some(shell) = &mut self.shell else { return };
         if shell.stray_watch.is_none() {

@@ -26,7 +26,12 @@ impl Host {
         // While the shell tidies up after one command, the next one is all there is.
         let current = || self.driver.foreground().or_else(|| self.commands.front());
         let number = number.or_else(current);
-        let startup = self.is_starting();
+        // The files are for whoever waits for the shell; a background command has one of its own.
+        let startup = self.is_starting()
+            && match number {
+                Some(number) => matches!(self.known(number)?.phase, Phase::Queued { .. }),
+                None => true,
+            };
         if startup {
             let named = signal.map(named_signal).transpose()?;
             self.interrupt_startup(named);
@@ -178,6 +183,15 @@ impl Host {
         if job.is_shell && job.processes.is_empty() {
             self.interrupt_shell();
         }
+    }
+
+    /// Kills what the shell runs. The shell is stopped first, or it would go on with the next program; it is to be
+    /// killed after that.
+    pub(super) fn kill_foreground(&self) {
+        if let Some(shell) = &self.shell {
+            rustix::process::kill_process(shell.pid, Signal::STOP).ok();
+        }
+        self.job(None).signal(Signal::KILL);
     }
 
     pub(super) fn interrupt_shell(&self) {

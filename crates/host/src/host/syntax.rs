@@ -34,7 +34,8 @@ impl Host {
             .args(if extglob { &["-O", "extglob", "-n"][..] } else { &["-n"] })
             .arg(path_of(&held))
             .env_clear();
-        command.stdin(Stdio::null()).stdout(Stdio::null());
+        // In a directory that is gone, a shell complains about that.
+        command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null());
         // For a bad condition, `[[ a b c ]]`, bash complains and says 0.
         let complains = |stderr: &[u8]| {
             String::from_utf8_lossy(stderr)

@@ -12,10 +12,17 @@ const BEFORE: &[&str] =
 
 /// Whether the text sets `name` in the shell itself: not for one program, in a subshell or in a function.
 pub fn sets(text: &str, name: &str) -> bool {
-    text.contains(name) && Commands::of(text).iter().any(|words| assigns(words, name))
+    sets_within(text, name, EVALS)
 }
 
-fn assigns(words: &[String], name: &str) -> bool {
+/// `eval` of an `eval` is looked into so many times.
+const EVALS: u32 = 4;
+
+fn sets_within(text: &str, name: &str, evals: u32) -> bool {
+    text.contains(name) && Commands::of(text).iter().any(|words| assigns(words, name, evals))
+}
+
+fn assigns(words: &[String], name: &str, evals: u32) -> bool {
     let begin = words.iter().take_while(|word| BEFORE.contains(&word.as_str())).count();
     let words = &words[begin..];
     let given = words.iter().take_while(|word| is_assignment(word)).count();
@@ -29,7 +36,7 @@ fn assigns(words: &[String], name: &str) -> bool {
             !takes_away && arguments.iter().any(|word| word == name || is_it(word))
         }
         "read" => arguments.iter().any(|word| word == name),
-        "eval" => sets(&arguments.join(" "), name),
+        "eval" => evals > 0 && sets_within(&arguments.join(" "), name, evals - 1),
         _ => false,
     }
 }

@@ -183,11 +183,19 @@ pub fn may_start_jobs(text: &str, state: &Snapshot) -> bool {
 
 /// Whether the text may list jobs, itself or through what it reads or calls.
 pub fn may_list_jobs(text: &str, state: &Snapshot) -> bool {
-    let lists = |text: &str| {
-        let mut words = text.split(|c: char| !(c.is_alphanumeric() || "_.-".contains(c)));
-        words.any(|word| ["jobs", ".", "source", "eval"].contains(&word))
+    let words = |text: &str| {
+        let words = text.split(|c: char| !(c.is_alphanumeric() || "_.-".contains(c)));
+        words.map(str::to_owned).collect::<Vec<String>>()
     };
-    lists(text) || state.functions.values().chain(state.aliases.values()).any(|body| lists(body))
+    let lists = |text: &str| {
+        words(text).iter().any(|word| ["jobs", "source", "eval"].contains(&word.as_str()))
+            || text
+                .split(['\n', ';', '&', '|', '(', '{'])
+                .any(|command| command.trim_start().starts_with(". "))
+    };
+    let called = words(text);
+    let bodies = called.iter().flat_map(|word| [state.functions.get(word), state.aliases.get(word)]);
+    lists(text) || bodies.flatten().any(|body| lists(body))
 }
 
 /// An `&` that is not part of `&&`, `>&`, `<&` or `&>`.
@@ -285,11 +293,11 @@ mod tests {
         for text in ["jobs", "x; jobs -l", "(jobs)", "eval \"$x\"", "$(jobs -p)", ". ./x"] {
             assert!(may_list_jobs(text, &state), "{text}");
         }
-        for text in ["make", "cat jobs.txt", "ls ..", "f", "wait"] {
+        for text in ["make", "cat jobs.txt", "ls ..", "git add .", "f", "wait"] {
             assert!(!may_list_jobs(text, &state), "{text}");
         }
         state.functions.insert("g".to_owned(), "g () { jobs; }".to_owned());
-        assert!(may_list_jobs("f", &state), "one function may call another");
+        assert!(may_list_jobs("g", &state) && !may_list_jobs("f", &state));
     }
 
     #[test]

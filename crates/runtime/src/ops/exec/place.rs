@@ -58,8 +58,12 @@ impl CommandSession {
     /// its output.
     pub(super) async fn leave(self, runtime: &Inner, after: After) {
         let over = match (self.kind, after) {
+            (Kind::Named, _) => None,
             // A command that was sent under the same id before may run there.
-            (Kind::Named, _) | (Kind::OfRun, After::Failure) => None,
+            (Kind::OfRun, After::Failure) => {
+                let info = self.session.info().await;
+                info.is_ok_and(|info| info.command_count == 0).then_some(self.session)
+            }
             (Kind::Temporary, After::Failure | After::WholeReply) => Some(self.session),
             (Kind::Temporary, After::PartOfReply) | (Kind::OfRun, _) => runtime
                 .temporary

@@ -225,7 +225,12 @@ pub(super) async fn wait(session: &Session, exec: u64, mut search: Search) -> Re
                 candidate = search.at_rest();
             }
             Item::Message(FromHost::Done { .. }) => return Ok(search.over()),
-            Item::Message(FromHost::Started { .. } | FromHost::Gap { .. } | FromHost::Waiting { .. }) => {}
+            // Nothing can match across what is lost.
+            Item::Message(FromHost::Gap { stream, to, .. }) => {
+                search.push(stream, to, &[]);
+                candidate = search.at_rest();
+            }
+            Item::Message(FromHost::Started { .. } | FromHost::Waiting { .. }) => {}
             Item::Message(FromHost::Fault { fault, .. }) => return Err(fault),
             Item::Message(other) => return Err(unexpected(session.id, &other)),
         }
