@@ -88,6 +88,10 @@ impl Host {
                 return;
             }
             targets.doomed = members(background.pid, targets);
+            if targets.doomed.is_empty() {
+                // What has come since the last step may have been missed for the same reason, but not twice.
+                targets.doomed = members(background.pid, targets);
+            }
             if !targets.doomed.is_empty() {
                 // Without a descriptor for it, the next look is when the next step is due.
                 targets.awaited = Awaited::new(targets.doomed.clone()).ok();
@@ -125,10 +129,15 @@ fn members(pid: i32, targets: &StopTargets) -> Vec<Process> {
     let all = tree::descendants(std::process::id() as i32);
     let spared = with_descendants(all.clone(), |process| targets.spared.contains(&identity(process)));
     let spared: BTreeSet<(i32, u64)> = spared.iter().map(identity).collect();
-    with_descendants(all, |process| {
+    let mut members = with_descendants(all, |process| {
         let identity = identity(process);
         known.contains(&identity) || (process.session == pid && !spared.contains(&identity))
-    })
+    });
+    // One whose parent has just died may be in neither list of children.
+    let found: BTreeSet<(i32, u64)> = members.iter().map(identity).collect();
+    let missed = targets.doomed.iter().filter(|process| !found.contains(&identity(process)));
+    members.extend(missed.filter(|process| tree::is_alive(process)).cloned());
+    members
 }
 
 /// A shell that obeyed may have gone before the programs that it waited for: their end is the command's.
