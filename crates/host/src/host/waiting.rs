@@ -37,7 +37,13 @@ impl Host {
         if let (None, Some(shell)) = (background, &self.shell) {
             pids.push(shell.raw_pid());
         }
-        let waiting = match is_reading(&pids, &exec.input_sources(self.shell.as_ref())) {
+        let reading = is_reading(&pids, &exec.input_sources(self.shell.as_ref()));
+        if reading == Reading::Yes && background.is_none() {
+            // Its prompt may be in the terminal, and not have been read yet.
+            self.drain_terminal();
+        }
+        let Some(exec) = self.commands.get(number) else { return };
+        let waiting = match reading {
             Reading::Yes => Some(self.prompt_of(exec)),
             Reading::No => None,
             Reading::Unknown => Some(exec.shown_prompt()).filter(|prompt| !prompt.is_empty()),
