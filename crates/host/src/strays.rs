@@ -28,12 +28,12 @@ impl ProcessSnapshot {
     pub(crate) fn now(shell: Pid, job: &[Process]) -> ProcessSnapshot {
         let shell = shell.as_raw_nonzero().get();
         let image = image(shell);
-        let job: BTreeSet<(i32, u64)> = job.iter().map(identity).collect();
+        let job: BTreeSet<(i32, u64)> = job.iter().map(Process::identity).collect();
         let all = tree::descendants(shell).into_iter().map(|process| {
             let is_fork = process.parent == shell
-                && !job.contains(&identity(&process))
+                && !job.contains(&process.identity())
                 && self::image(process.pid) == image;
-            (identity(&process), if is_fork { Found::Fork } else { Found::Program })
+            (process.identity(), if is_fork { Found::Fork } else { Found::Program })
         });
         ProcessSnapshot(all.collect())
     }
@@ -42,7 +42,7 @@ impl ProcessSnapshot {
     pub(crate) fn strays(&self, shell: Pid) -> Vec<Process> {
         let shell = shell.as_raw_nonzero().get();
         let image = image(shell);
-        let is_stray = |process: &Process| match self.0.get(&identity(process)) {
+        let is_stray = |process: &Process| match self.0.get(&process.identity()) {
             Some(Found::Fork) => self::image(process.pid) != image,
             Some(Found::Program) => false,
             None => process.parent == shell,
@@ -55,10 +55,6 @@ impl ProcessSnapshot {
 pub(crate) fn copies_of(shell: Pid, processes: Vec<Process>) -> (Vec<Process>, Vec<Process>) {
     let image = image(shell.as_raw_nonzero().get());
     processes.into_iter().partition(|process| image.is_some() && self::image(process.pid) == image)
-}
-
-pub(crate) fn identity(process: &Process) -> (i32, u64) {
-    (process.pid, process.started)
 }
 
 /// Those chosen and all below them. Parents come before children, so one pass finds every level.

@@ -149,7 +149,7 @@ pub fn kill_all(root: i32) {
                     signal_group(process.group, Signal::STOP);
                 }
                 is_new |= first;
-            } else if stopped.insert((process.pid, process.started), process).is_none() {
+            } else if stopped.insert(process.identity(), process).is_none() {
                 signal(&process, Signal::STOP);
                 is_new = true;
             }

@@ -1,8 +1,9 @@
-//! Files and directories that only their owner can open.
+//! Files, directories and sockets that only their owner can open.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +98,15 @@ pub fn open_secret(path: &Path, most: u64) -> Result<File, SecretError> {
 pub fn read_secret(path: &Path, most: u64, text: &mut String) -> Result<(), SecretError> {
     open_secret(path, most)?.take(most).read_to_string(text)?;
     Ok(())
+}
+
+/// A socket that nobody but this user can ever connect to. For programs with one thread: the mask for new files is
+/// the whole program's.
+pub fn listen(path: &Path) -> io::Result<UnixListener> {
+    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+    let listener = UnixListener::bind(path);
+    rustix::process::umask(before);
+    listener
 }
 
 #[cfg(test)]

@@ -15,11 +15,17 @@ pub struct ProcessStat {
     pub group: i32,
     /// Its terminal session; 0 if the leader is outside this pid namespace.
     pub session: i32,
-    /// In clock ticks since the machine started. Together with the pid this identifies a process:
-    /// a reused pid has another start time.
+    /// In clock ticks since the machine started.
     pub started: u64,
     /// It has ended, and its parent has not read its status yet.
     pub zombie: bool,
+}
+
+impl ProcessStat {
+    /// Its pid and start time: a reused pid has another one.
+    pub fn identity(&self) -> (i32, u64) {
+        (self.pid, self.started)
+    }
 }
 
 /// A file whose length the kernel does not tell before it is read, as those in `/proc`.

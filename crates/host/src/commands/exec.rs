@@ -179,7 +179,7 @@ impl StopTargets {
         };
         for process in &self.doomed {
             let is_ready = step == Step::Interrupt && process::catches(process.pid, signal.as_raw());
-            if is_ready && !self.interrupted.insert((process.pid, process.started)) {
+            if is_ready && !self.interrupted.insert(process.identity()) {
                 continue;
             }
             tree::signal_and_continue(process, signal);

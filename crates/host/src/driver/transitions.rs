@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use super::event::{
-    AskState, Attempt, CommandEnd, Effect, Exit, Fresh, Launched, Next, Note, OwnLine, Prompt, Purpose,
+    AskState, Attempt, CommandEnd, Effect, Exit, Launched, Next, Note, OwnLine, Prompt, Purpose,
 };
 use super::event::{StartupFailure, StateRead, Status, Unknown};
 use super::stage::{Restore, Stage, StartupFiles};
-use super::starting::{restore, starting, without_files};
+use super::starting::{after_files, restore, without_files};
 use super::stop::{Stop, Why};
 use super::{Driver, Effects, LINE_TIMEOUT};
 
@@ -178,52 +178,6 @@ impl Driver {
         Stage::Clearing { exec, status, asked, deadline: now + LINE_TIMEOUT, stray_check: now + SILENT }
     }
 
-    pub(super) fn on_spawned(
-        &mut self,
-        stage: Stage,
-        fresh: Fresh,
-        now: Instant,
-        effects: &mut Effects,
-    ) -> Stage {
-        let Stage::Replacing = stage else { return stage };
-        self.answer_restart(effects);
-        self.repeats = 0;
-        starting(fresh, now)
-    }
-
-    pub(super) fn on_spawn_failed(&mut self, stage: Stage, effects: &mut Effects) -> Stage {
-        let Stage::Replacing = stage else { return stage };
-        self.answer_restart(effects);
-        Stage::Dead
-    }
-
-    fn answer_restart(&mut self, effects: &mut Effects) {
-        if std::mem::take(&mut self.restart) {
-            effects.push_back(Effect::AnswerRestart);
-        }
-    }
-
-    /// A shell that is at rest is replaced at once, by [`Driver::handle`], and so is one that reads its start-up
-    /// files; one that prints its state afterwards; one that has a command not at all.
-    pub(super) fn on_restart(&mut self, stage: Stage, effects: &mut Effects) -> Stage {
-        if stage.foreground().is_some() {
-            effects.push_back(Effect::RefuseRestart);
-            return stage;
-        }
-        self.restart = true;
-        if stage.reads_startup_files() && !self.ending {
-            effects.push_back(Effect::KillForeground);
-            return self.replace(effects);
-        }
-        stage
-    }
-
-    /// A new shell, because somebody wants one.
-    pub(super) fn replace(&self, effects: &mut Effects) -> Stage {
-        effects.extend([Effect::KillShell, Effect::Note(Note::Restarted), Effect::SpawnShell]);
-        Stage::Replacing
-    }
-
     pub(super) fn on_shell_ended(&self, stage: Stage, exit: Exit, effects: &mut Effects) -> Stage {
         let (exec, why) = match &stage {
             Stage::Running { exec, stop, .. } | Stage::Asking { exec, stop, .. } => {
@@ -302,17 +256,6 @@ impl Driver {
     }
 }
 
-/// The shell has read its files; it gets the last known state.
-fn after_files(how: Restore, now: Instant, effects: &mut Effects) -> Stage {
-    match how {
-        Restore::Compare => {
-            let purpose = Purpose::Baseline;
-            ask_state(AskState { exec: None, purpose, status: Some(0), prompt_back: false }, now, effects)
-        }
-        Restore::Scripts(scripts) => restore(scripts, now, effects),
-    }
-}
-
 /// A command that the shell has come back from.
 struct Over {
     exec: u64,
@@ -326,7 +269,7 @@ fn ask_after(exec: u64, status: i32, prompt_back: bool, now: Instant, effects: &
     ask_state(AskState { exec: Some(exec), purpose, status: Some(status), prompt_back }, now, effects)
 }
 
-fn ask_state(ask: AskState, now: Instant, effects: &mut Effects) -> Stage {
+pub(super) fn ask_state(ask: AskState, now: Instant, effects: &mut Effects) -> Stage {
     effects.push_back(Effect::AskState(ask));
     let deadline = now + LINE_TIMEOUT;
     Stage::Settling { purpose: ask.purpose, uncovered: false, deadline, stray_check: None }

@@ -47,10 +47,7 @@ pub(super) fn bind(path: &Path) -> io::Result<UnixListener> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-    let listener = UnixListener::bind(path);
-    rustix::process::umask(before);
-    listener
+    trl_sys::private::listen(path)
 }
 
 /// Whoever connects first gets the session, or hears why there is none: nobody reads what this process prints.

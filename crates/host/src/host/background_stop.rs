@@ -13,7 +13,7 @@ use super::stopping::children;
 use crate::awaited::Awaited;
 use crate::commands::{Background, Exec, StopTargets};
 use crate::driver::{Exit, Step, Why};
-use crate::strays::{identity, with_descendants};
+use crate::strays::with_descendants;
 use crate::tree::{self, Process};
 
 impl Host {
@@ -51,7 +51,7 @@ impl Host {
         let Some(pid) = running.background.as_ref().map(|background| background.pid) else { return };
         let targets = running.targets.get_or_insert_with(|| Box::new(first_targets(pid, shell)));
         targets.doomed = members(pid, targets);
-        let alive: BTreeSet<(i32, u64)> = targets.doomed.iter().map(identity).collect();
+        let alive: BTreeSet<(i32, u64)> = targets.doomed.iter().map(Process::identity).collect();
         let waited_for = targets.waited_for.intersection(&alive).copied().collect();
         targets.note_step(step, waited_for);
         targets.awaited = None;
@@ -89,7 +89,7 @@ impl Host {
             }
             targets.doomed = members(background.pid, targets);
             if targets.doomed.is_empty() {
-                // What has come since the last step may have been missed for the same reason, but not twice.
+                // One look may miss a process whose parent has just died, two do not.
                 targets.doomed = members(background.pid, targets);
             }
             if !targets.doomed.is_empty() {
@@ -109,9 +109,9 @@ impl Host {
 fn first_targets(pid: i32, shell: Option<i32>) -> StopTargets {
     let all = tree::descendants(std::process::id() as i32);
     let in_session: BTreeSet<(i32, u64)> =
-        all.iter().filter(|process| process.session == pid).map(identity).collect();
+        all.iter().filter(|process| process.session == pid).map(Process::identity).collect();
     let doomed = with_descendants(all, |process| process.pid == pid);
-    let own: BTreeSet<(i32, u64)> = doomed.iter().map(identity).collect();
+    let own: BTreeSet<(i32, u64)> = doomed.iter().map(Process::identity).collect();
     let program = trl_sys::process::program(pid);
     let is_shell = program.is_some() && program == shell.and_then(trl_sys::process::program);
     StopTargets {
@@ -125,17 +125,17 @@ fn first_targets(pid: i32, shell: Option<i32>) -> StopTargets {
 /// What of the command is alive: what was known of it, with all below that, and what came since and has
 /// lost its parents. A background command has a session of the kernel's to itself.
 fn members(pid: i32, targets: &StopTargets) -> Vec<Process> {
-    let known: BTreeSet<(i32, u64)> = targets.doomed.iter().map(identity).collect();
+    let known: BTreeSet<(i32, u64)> = targets.doomed.iter().map(Process::identity).collect();
     let all = tree::descendants(std::process::id() as i32);
-    let spared = with_descendants(all.clone(), |process| targets.spared.contains(&identity(process)));
-    let spared: BTreeSet<(i32, u64)> = spared.iter().map(identity).collect();
+    let spared = with_descendants(all.clone(), |process| targets.spared.contains(&process.identity()));
+    let spared: BTreeSet<(i32, u64)> = spared.iter().map(Process::identity).collect();
     let mut members = with_descendants(all, |process| {
-        let identity = identity(process);
+        let identity = process.identity();
         known.contains(&identity) || (process.session == pid && !spared.contains(&identity))
     });
     // One whose parent has just died may be in neither list of children.
-    let found: BTreeSet<(i32, u64)> = members.iter().map(identity).collect();
-    let missed = targets.doomed.iter().filter(|process| !found.contains(&identity(process)));
+    let found: BTreeSet<(i32, u64)> = members.iter().map(Process::identity).collect();
+    let missed = targets.doomed.iter().filter(|process| !found.contains(&process.identity()));
     members.extend(missed.filter(|process| tree::is_alive(process)).cloned());
     members
 }

@@ -40,19 +40,10 @@ impl Host {
     }
 }
 
-/// Binds the socket so that nobody but this user can ever connect.
-fn listen(path: &str) -> io::Result<UnixListener> {
-    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-    let listener = UnixListener::bind(path);
-    rustix::process::umask(before);
-    let listener = listener?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
-}
-
-/// The same, watched. One that cannot be watched would hear nobody, so it is removed again.
+/// Makes the socket, and watches it. One that cannot be watched would hear nobody, so it is removed again.
 pub(super) fn listen_watched(path: &str, rare: &RareSources) -> io::Result<UnixListener> {
-    let listener = listen(path)?;
+    let listener = trl_sys::private::listen(Path::new(path))?;
+    listener.set_nonblocking(true)?;
     rare.add(RareSource::Listener, &listener).inspect_err(|_| {
         std::fs::remove_file(path).ok();
     })?;

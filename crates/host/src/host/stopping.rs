@@ -91,8 +91,8 @@ impl Host {
         targets.note_step(step, waited_for);
         let strays = shell.map(|shell| targets.seen.strays(shell)).unwrap_or_default();
         job.extend(strays);
-        let again: BTreeSet<(i32, u64)> = job.iter().map(|process| (process.pid, process.started)).collect();
-        targets.doomed.retain(|process| !again.contains(&(process.pid, process.started)));
+        let again: BTreeSet<(i32, u64)> = job.iter().map(tree::Process::identity).collect();
+        targets.doomed.retain(|process| !again.contains(&process.identity()));
         targets.doomed.append(&mut job);
         targets.awaited = None;
         if let (Some(shell), true) = (shell, with_shell) {
@@ -233,7 +233,7 @@ impl Job {
 pub(super) fn children(job: &[tree::Process], shell: Option<Pid>) -> BTreeSet<(i32, u64)> {
     let shell = shell.map(|shell| shell.as_raw_nonzero().get());
     let is_child = |process: &&tree::Process| Some(process.parent) == shell && !process.zombie;
-    job.iter().filter(is_child).map(|process| (process.pid, process.started)).collect()
+    job.iter().filter(is_child).map(tree::Process::identity).collect()
 }
 
 /// The C library keeps 32 and 33 to itself.

@@ -172,9 +172,7 @@ pub fn has_hooks(state: &Snapshot) -> bool {
 /// Whether the text may start a background job in the shell, itself or through a function, an
 /// alias or a file.
 pub fn may_start_jobs(text: &str, state: &Snapshot) -> bool {
-    let word = |text: &str, name: &str| {
-        text.split(|c: char| !(c.is_alphanumeric() || "_.-".contains(c))).any(|w| w == name)
-    };
+    let word = |text: &str, name: &str| words(text).any(|word| word == name);
     let reads_more = [".", "source", "eval", "coproc", "bg", "trap"].iter().any(|name| word(text, name));
     let defined = state.functions.iter().chain(&state.aliases);
     let mut with_jobs = defined.filter(|(_, body)| has_async(body) || body.contains("coproc"));
@@ -183,19 +181,17 @@ pub fn may_start_jobs(text: &str, state: &Snapshot) -> bool {
 
 /// Whether the text may list jobs, itself or through what it reads or calls.
 pub fn may_list_jobs(text: &str, state: &Snapshot) -> bool {
-    let words = |text: &str| {
-        let words = text.split(|c: char| !(c.is_alphanumeric() || "_.-".contains(c)));
-        words.map(str::to_owned).collect::<Vec<String>>()
-    };
-    let lists = |text: &str| {
-        words(text).iter().any(|word| ["jobs", "source", "eval"].contains(&word.as_str()))
-            || text
-                .split(['\n', ';', '&', '|', '(', '{'])
-                .any(|command| command.trim_start().starts_with(". "))
-    };
-    let called = words(text);
-    let bodies = called.iter().flat_map(|word| [state.functions.get(word), state.aliases.get(word)]);
-    lists(text) || bodies.flatten().any(|body| lists(body))
+    let called = words(text).flat_map(|word| [state.functions.get(word), state.aliases.get(word)]);
+    lists_jobs(text) || called.flatten().any(|body| lists_jobs(body))
+}
+
+fn lists_jobs(text: &str) -> bool {
+    words(text).any(|word| ["jobs", "source", "eval"].contains(&word))
+        || text.split(['\n', ';', '&', '|', '(', '{']).any(|command| command.trim_start().starts_with(". "))
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_alphanumeric() || "_.-".contains(c)))
 }
 
 /// An `&` that is not part of `&&`, `>&`, `<&` or `&>`.
