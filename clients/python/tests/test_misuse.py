@@ -143,6 +143,8 @@ import asyncio, gc
 from terminal_runtime import AsyncSession, Session
 
 async def main():
+    # On a busy machine a step may take longer than -X dev likes.
+    asyncio.get_running_loop().slow_callback_duration = 60
     async with AsyncSession(shell="bash") as session:
         async for line in session.stream("echo once; sleep 0.1").lines():
             print(line)

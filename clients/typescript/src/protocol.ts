@@ -1031,8 +1031,8 @@ export interface SessionBindReply {
 }
 
 /**
- * `"workspace"` is short for `{"profile":"workspace"}`. An object with paths, `net` or `root` and no
- * profile is one of `workspace`.
+ * `"workspace"` is short for `{"profile":"workspace"}`. An object without a profile is one of
+ * `workspace`.
  */
 export interface SessionCreateIsolation {
   /** Accept what this machine can enforce; `session.info` tells what is missing. */
@@ -1140,8 +1140,8 @@ export interface SessionInfo {
 }
 
 /**
- * `"workspace"` is short for `{"profile":"workspace"}`. An object with paths, `net` or `root` and no
- * profile is one of `workspace`.
+ * `"workspace"` is short for `{"profile":"workspace"}`. An object without a profile is one of
+ * `workspace`.
  */
 export interface SessionInfoIsolation {
   /** Accept what this machine can enforce; `session.info` tells what is missing. */

@@ -4,7 +4,7 @@
 //! (`trl --socket PATH` is `trl serve --socket PATH`) is decided here, before clap.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
@@ -40,10 +40,10 @@ pub(crate) struct Cli {
 pub(crate) struct Global {
     /// The daemon's Unix socket [env: TRL_SOCKET_PATH]
     #[arg(long, alias = "socket-path", global = true, value_name = "PATH")]
-    pub(crate) socket: Option<OsString>,
+    pub(crate) socket: Option<PathBuf>,
     /// One directory for everything: `run`, `state` and `config` below it [env: TRL_HOME]
     #[arg(long, global = true, value_name = "DIR")]
-    pub(crate) home: Option<OsString>,
+    pub(crate) home: Option<PathBuf>,
     /// Directory of sockets
     #[arg(long, global = true, value_name = "DIR", hide_short_help = true)]
     pub(crate) runtime_dir: Option<PathBuf>,
@@ -63,7 +63,7 @@ pub(crate) struct Global {
 
 impl Global {
     pub(crate) fn flags(&self) -> Flags {
-        let text = |value: &OsString| value.to_string_lossy().into_owned();
+        let text = |path: &Path| path.to_string_lossy().into_owned();
         let mut settings = Vec::new();
         if let Some(socket) = &self.socket {
             settings.push((Key::SocketPath, "--socket", text(socket)));

@@ -66,7 +66,7 @@ impl Context {
             std::env::current_exe().map_err(|error| Failure::system("finding this program's file", error))?;
         let mut args: Vec<OsString> = vec!["serve".into(), "--detached".into()];
         let paths = [
-            ("--home", self.global.home.clone()),
+            ("--home", self.global.home.clone().map(OsString::from)),
             // Which of the possible ones it is may depend on who else runs a daemon now.
             ("--runtime-dir", Some(self.settings.places.runtime.clone().into_os_string())),
             ("--state-dir", self.global.state_dir.clone().map(OsString::from)),

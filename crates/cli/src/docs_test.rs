@@ -41,6 +41,27 @@ fn every_param_and_every_event_is_described() {
     }
 }
 
+/// The lines of crates in ARCHITECTURE.md: each uses only those below it.
+#[test]
+fn crates_use_only_those_that_stand_below_them() {
+    let text = document("ARCHITECTURE.md");
+    let picture = text.split("```text\n").find(|part| part.starts_with(" cli ")).unwrap();
+    let lines: Vec<&str> = picture.split("```").next().unwrap().lines().collect();
+    let line_of = |name: &str| lines.iter().position(|line| line.split_whitespace().any(|word| word == name));
+    for entry in std::fs::read_dir(Path::new(ROOT).join("crates")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name == "testkit" {
+            continue;
+        }
+        let manifest: toml::Table = toml::from_str(&document(&format!("crates/{name}/Cargo.toml"))).unwrap();
+        let used = manifest["dependencies"].as_table().unwrap().keys();
+        for used in used.filter_map(|used| used.strip_prefix("trl-")) {
+            assert!(line_of(used) > line_of(&name), "ARCHITECTURE.md: {name} uses {used}");
+        }
+        assert!(line_of(&name).is_some(), "ARCHITECTURE.md lacks {name}");
+    }
+}
+
 #[test]
 fn files_that_are_named_are_there() {
     for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"] {
@@ -53,6 +74,20 @@ fn files_that_are_named_are_there() {
             assert!(Path::new(ROOT).join(path).exists(), "{name} names {path}, which is not there");
         }
     }
+}
+
+/// `scripts/mutants --rules` changes exactly one place for each rule.
+#[test]
+fn every_rule_to_be_removed_is_in_its_file_once() {
+    let rules: Vec<Vec<String>> = serde_json::from_str(&document("scripts/rules.json")).unwrap();
+    for rule in &rules {
+        let [file, text, ..] = &rule[..] else {
+            panic!("a rule is a file, a text, its replacement, tests: {rule:?}")
+        };
+        assert_eq!(document(file).matches(text.as_str()).count(), 1, "scripts/rules.json: {file}: {text:?}");
+    }
+    let count = format!("`scripts/rules.json` lists {} rules", rules.len());
+    assert!(document("docs/reliability.md").contains(&count), "docs/reliability.md lacks: {count}");
 }
 
 /// A promise without its test is no promise: every test file that `docs/security.md` names is there.

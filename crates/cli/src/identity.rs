@@ -4,9 +4,12 @@
 //! reply to what one call sent is found by the next. Inside a session of trl, the session
 //! itself is that terminal.
 
+use std::time::Duration;
+
 use trl_client::{Client, Conversation, Error};
-use trl_protocol::agent::{UseParams, Used};
-use trl_protocol::{Code, SessionId, methods};
+use trl_protocol::agent::{ReleaseParams, UseParams, Used};
+use trl_protocol::system::NoParams;
+use trl_protocol::{Code, Method as _, SessionId, methods};
 use trl_sys::process;
 
 use crate::failure::{Failure, Result};
@@ -15,6 +18,10 @@ use crate::harness;
 pub(crate) const AGENT: &str = "TRL_AGENT";
 pub(crate) const LABEL: &str = "TRL_LABEL";
 const INSIDE: &str = "TRL_SESSION_ID";
+
+/// Before a daemon that is being replaced is asked again: nothing tells when the next one listens.
+pub(crate) const TRY_AGAIN: Duration = Duration::from_millis(100);
+const ATTEMPTS: u32 = 50;
 
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Who {
@@ -28,6 +35,23 @@ pub(crate) struct Who {
 pub(crate) struct Speaker<'c> {
     pub(crate) line: Conversation<'c>,
     pub(crate) used: Used,
+}
+
+/// An agent's session for the time of a look at its mail.
+#[derive(Debug)]
+pub(crate) struct Looker<'c> {
+    pub(crate) line: Conversation<'c>,
+    was_live: bool,
+}
+
+impl Looker<'_> {
+    /// A session that was not there before is not there afterwards: it would be given mail that nobody reads there.
+    pub(crate) async fn leave(mut self) -> Result<()> {
+        if !self.was_live {
+            let _ = self.line.call::<methods::AgentRelease>(&ReleaseParams::default()).await?;
+        }
+        Ok(())
+    }
 }
 
 impl Who {
@@ -45,9 +69,44 @@ impl Who {
         Ok(self.claim(client, UseParams::default()).await?.line)
     }
 
-    /// The same, with wishes about the session.
+    /// The same after the daemon went away; the next one may not listen yet.
+    pub(crate) async fn speak_again<'c>(&self, client: &'c Client) -> Result<Conversation<'c>> {
+        Ok(self.claim_from(client, UseParams::default(), true).await?.line)
+    }
+
+    /// The same as [`Who::speak`], with wishes about the session.
     pub(crate) async fn claim<'c>(&self, client: &'c Client, wishes: UseParams) -> Result<Speaker<'c>> {
-        self.try_claim(client, wishes).await.map_err(explained)
+        self.claim_from(client, wishes, false).await
+    }
+
+    /// Whoever claims twice is the same session, so a claim whose answer was lost is made again.
+    async fn claim_from<'c>(
+        &self,
+        client: &'c Client,
+        wishes: UseParams,
+        mut was_there: bool,
+    ) -> Result<Speaker<'c>> {
+        let mut attempts = ATTEMPTS;
+        loop {
+            match self.try_claim(client, wishes.clone()).await {
+                Err(error) if attempts > 0 && is_replaced(&error) => was_there = true,
+                Err(Error::NoDaemon { .. }) if attempts > 0 && was_there => {}
+                claimed => return claimed.map_err(explained),
+            }
+            attempts -= 1;
+            tokio::time::sleep(TRY_AGAIN).await;
+        }
+    }
+
+    /// For a look that takes nothing: [`Looker::leave`] undoes what looking has changed.
+    pub(crate) async fn look<'c>(&self, client: &'c Client) -> Result<Looker<'c>> {
+        let before = client.call::<methods::AgentList>(&NoParams {}).await?;
+        let Speaker { line, used } = self.claim(client, UseParams::default()).await?;
+        let was_live = before
+            .agents
+            .iter()
+            .any(|row| row.agent == used.agent && row.live_sessions.contains(&used.label));
+        Ok(Looker { line, was_live })
     }
 
     pub(crate) async fn try_claim<'c>(
@@ -74,8 +133,26 @@ impl Who {
     }
 }
 
+/// The daemon is ending, or is gone.
+pub(crate) fn is_replaced(error: &Error) -> bool {
+    match error {
+        Error::Lost { .. } => true,
+        Error::Fault(fault) => fault.code == Code::ShuttingDown,
+        _ => false,
+    }
+}
+
 /// The daemon says which params it lacks; a person is told what to type.
 pub(crate) fn explained(error: Error) -> Failure {
+    if let Error::Lost { method } = &error {
+        let hint = match *method {
+            methods::MailSend::NAME | methods::MailReply::NAME => {
+                "it may have been sent all the same: the recipient's inbox, or `trl sent ID`, shows it"
+            }
+            _ => "no mail is lost by this; try again",
+        };
+        return Failure::unavailable(error.to_string()).hint(hint);
+    }
     let lacking = match &error {
         Error::Fault(fault) if fault.code == Code::InvalidParams => {
             fault.details.as_ref().filter(|details| details["field"] == "agent").cloned()

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::io::AsyncWriteExt as _;
 use trl_protocol::exec::Stream;
+use trl_protocol::quote;
 
 use crate::failure::{Failure, Result};
 
@@ -63,7 +64,7 @@ impl Output {
 /// Something trl itself has to say: `trl: …` on stderr.
 pub(crate) fn note(text: &str) {
     let name = Paint(wants_colour(io::stderr().is_terminal())).bold("trl:");
-    say(&format!("{name} {text}"));
+    say(&format!("{name} {}", harmless(text)));
 }
 
 /// A note that only somebody who watches needs.
@@ -100,7 +101,12 @@ pub(crate) fn plain_to_stderr(text: &str) {
 
 /// Goes with the note before it.
 pub(crate) fn hint(text: &str) {
-    say(&format!("     {text}"));
+    say(&format!("     {}", harmless(text)));
+}
+
+/// What we say names files and texts of others: nothing in them is for the terminal, nor looks like a line of ours.
+fn harmless(text: &str) -> String {
+    text.split('\n').map(quote::inline).collect::<Vec<_>>().join("\n     ")
 }
 
 fn say(line: &str) {

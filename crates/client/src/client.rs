@@ -203,6 +203,23 @@ impl Client {
         Conversation::open(self).await
     }
 
+    /// The same, if there is a daemon: none is started.
+    pub async fn conversation_if_running(&self) -> Result<Conversation<'_>> {
+        let connection = self.open_running().await?;
+        self.check_home()?;
+        Ok(Conversation::over(self, connection))
+    }
+
+    /// Whether the daemon died: one that ends in good order takes its socket with it.
+    pub async fn has_lost_daemon(&self) -> bool {
+        match &self.way {
+            Way::Socket(Options { socket, .. }) => {
+                matches!(Connection::open(socket).await, Err(Error::NoDaemon { .. })) && socket.exists()
+            }
+            Way::InProcess(_) | Way::Remote(_) => false,
+        }
+    }
+
     pub(crate) fn next_id(&self) -> String {
         format!("c{:016x}-{}", self.id_prefix, self.id_counter.fetch_add(1, Ordering::Relaxed))
     }
@@ -219,7 +236,7 @@ impl Client {
 
     /// `again`: for a request that has lost its connection.
     pub(crate) async fn open_for(&self, again: bool) -> Result<Connection> {
-        let Options { socket, state_dir, start } = match &self.way {
+        let Options { socket, start, .. } = match &self.way {
             Way::Socket(options) => options,
             Way::InProcess(connect) => return connect().map(Connection::over).map_err(Error::InProcess),
             Way::Remote(dial) => return dial.dial(again).await.map(Connection::over).map_err(Error::Remote),
@@ -228,9 +245,16 @@ impl Client {
             (Err(Error::NoDaemon { .. }), Some(start)) => start::connect(socket, start).await?,
             (other, _) => other?,
         };
+        self.check_home()?;
+        Ok(connection)
+    }
+
+    /// A daemon that keeps its state elsewhere is not ours.
+    fn check_home(&self) -> Result<()> {
+        let Way::Socket(Options { socket, state_dir, .. }) = &self.way else { return Ok(()) };
         match state_dir.as_deref().and_then(|ours| home_mark::of_another(socket, ours)) {
             Some(theirs) => Err(Error::OtherHome { socket: socket.clone(), theirs }),
-            None => Ok(connection),
+            None => Ok(()),
         }
     }
 

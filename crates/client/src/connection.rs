@@ -84,6 +84,11 @@ impl Connection {
         while self.reader.read(&mut discard).await.is_ok_and(|read| read > 0) {}
     }
 
+    /// Waits until something comes while the connection lies idle; that is its end.
+    pub(crate) async fn until_stale(&self) {
+        while self.is_fresh() && self.reader.get_ref().readable().await.is_ok() {}
+    }
+
     /// Whether nothing came while the connection lay idle, not even its end.
     pub(crate) fn is_fresh(&self) -> bool {
         let mut probe = [0];

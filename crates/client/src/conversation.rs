@@ -25,6 +25,11 @@ impl<'c> Conversation<'c> {
         Ok(Conversation { client, connection: client.open().await?, begun: false })
     }
 
+    /// On this connection alone: another one might start a daemon.
+    pub(crate) fn over(client: &'c Client, connection: Connection) -> Conversation<'c> {
+        Conversation { client, connection, begun: true }
+    }
+
     /// Calls a method and waits for its reply.
     pub async fn call<M: Method>(&mut self, params: &M::Params) -> Result<M::Reply> {
         let method = M::NAME;
@@ -60,6 +65,11 @@ impl Held {
     /// False once the daemon has closed the connection.
     pub fn is_open(&self) -> bool {
         self.0.is_fresh()
+    }
+
+    /// Waits until the daemon has closed the connection.
+    pub async fn closed(&self) {
+        self.0.until_stale().await;
     }
 
     pub fn resume(self, client: &Client) -> Conversation<'_> {

@@ -22,6 +22,8 @@ fn look(path: &Path) -> Option<Kind> {
         "/home",
         "/srv",
         "/home/me/project/sub",
+        "/home/me/project/sub/own",
+        "/rootfs/own",
         "/home/me/.ssh",
         "/var/lib",
         "/data",
@@ -282,6 +284,36 @@ fn the_daemons_own_is_hidden_by_every_name() {
         let setting = Setting { hidden: vec!["/rootfs/own".into()], ..setting.clone() };
         let plan = session(&isolation, &setting, &look).unwrap();
         assert_eq!(at(&plan, "/own"), Some(&What::Hidden));
+    }
+}
+
+/// What does not exist cannot be mounted over: a session that could create it is refused.
+#[test]
+fn what_is_hidden_cannot_be_created() {
+    let hidden = |own: &str| Setting { hidden: vec![own.into()], ..setting("/home/me/project") };
+    let strict = Isolation::of(Profile::Strict);
+    for own in ["/home/me/project/new", "/home/me/project/new/own"] {
+        let refused = session(&strict, &hidden(own), &look);
+        assert_eq!(refused, Err(PlanError::OwnMissing { path: own.into() }));
+    }
+    let read = Isolation { read: vec!["/srv".into()], ..strict.clone() };
+    let write = Isolation { write: vec!["/srv".into()], ..strict.clone() };
+    assert_eq!(at(&session(&read, &hidden("/srv/new"), &look).unwrap(), "/srv/new"), None);
+    assert_eq!(
+        session(&write, &hidden("/srv/new"), &look),
+        Err(PlanError::OwnMissing { path: "/srv/new".into() })
+    );
+    // Below another that is hidden, nothing can be created.
+    let setting = Setting {
+        hidden: vec!["/home/me/project/sub/own/new".into(), "/home/me/project/sub/own".into()],
+        ..setting("/home/me/project")
+    };
+    let plan = session(&strict, &setting, &look).unwrap();
+    assert_eq!(at(&plan, "/home/me/project/sub/own"), Some(&What::Hidden));
+    for write in [vec![], vec!["/rootfs".to_owned()]] {
+        let is_writable = !write.is_empty();
+        let isolation = Isolation { root: Some("/rootfs".into()), write, ..strict.clone() };
+        assert_eq!(session(&isolation, &hidden("/rootfs/new"), &look).is_err(), is_writable);
     }
 }
 

@@ -126,7 +126,9 @@ fn read_request(envelope: Envelope<'_>) -> Result<Request, Fault> {
     };
     let method = match envelope.method {
         Some(Value::String(method)) => method,
-        Some(_) => return bad_method("it is none"),
+        Some(other) => {
+            return bad_method(&format!("it is {}", other.to_string().chars().take(80).collect::<String>()));
+        }
         None => return bad_method("there is none"),
     };
     Request::parse(&method, envelope.params)
@@ -199,6 +201,7 @@ mod tests {
         let deep = "[".repeat(500) + &"]".repeat(500);
         for (line, words) in [
             (r#"{"id":1,"method":"exec.run","params":[null,"a"]}"#.to_owned(), "must be an object"),
+            (r#"{"id":1,"method":5}"#.to_owned(), "needs a `method`, a string: it is 5"),
             (r#"[1,"exec.run",{"command":"a"}]"#.to_owned(), "the line is not a JSON object"),
             (r#"{"id":1,"method":"exec.run","params":{"comand":"a"}}"#.to_owned(), "did you mean `command`"),
             (

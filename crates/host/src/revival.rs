@@ -70,7 +70,7 @@ impl Past {
             Some(Kept::State(snapshot, cwd)) => {
                 past.note = Some(format!(
                     "this shell continues with the directory, variables, functions and options of an earlier session{}",
-                    without(Some(&snapshot))
+                    without(&snapshot)
                 ));
                 past.is_replaced = true;
                 past.cwd = cwd;
@@ -112,8 +112,8 @@ impl Past {
             restarts: file.info.restarts + 1,
             created_at: file.info.created_at,
             note: Some(format!(
-                "the session was lost and restarted; this command ran in a new shell with the restored state{}",
-                without(file.state.snapshot.as_ref())
+                "the session was lost and restarted; {}",
+                state_of_new_shell(file.state.snapshot.as_ref())
             )),
             is_replaced: true,
             snapshot: file.state.snapshot,
@@ -175,10 +175,20 @@ fn adopt(snapshot: &mut Snapshot, before: &BTreeMap<String, String>, now: &BTree
     snapshot.variables.append(&mut given);
 }
 
+/// Which state a new shell has, as the end of a note.
+pub(crate) fn state_of_new_shell(snapshot: Option<&Snapshot>) -> String {
+    match snapshot {
+        Some(snapshot) => {
+            format!("this command ran in a new shell with the restored state{}", without(snapshot))
+        }
+        None => "this command ran in a new shell without the state of the last one, which had not been saved"
+            .to_owned(),
+    }
+}
+
 /// What a restored state lacks, as part of a note.
-pub(crate) fn without(snapshot: Option<&Snapshot>) -> String {
-    let names = snapshot.and_then(Snapshot::lacks);
-    names.map(|names| format!(" (without {names}: too large to be kept)")).unwrap_or_default()
+fn without(snapshot: &Snapshot) -> String {
+    snapshot.lacks().map(|names| format!(" (without {names}: too large to be kept)")).unwrap_or_default()
 }
 
 /// A command of the host before, as this one keeps it.

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use trl_protocol::fault::Fault;
 use trl_protocol::wire::{RunSpec, SessionSpec};
 
-use crate::shell::dialect::Dialect;
-use crate::shell::snapshot::Snapshot;
+use crate::shell::dialect::{Dialect, is_special};
+use crate::shell::snapshot::{Hidden, Snapshot};
 use crate::shell::{assigns, plain};
 
 /// Commands that may wait to be entered into the shell's history.
@@ -63,6 +63,26 @@ impl ShellState {
     /// The last printed state.
     pub(crate) fn known(&self) -> Option<&Snapshot> {
         self.snapshot.as_ref()
+    }
+
+    /// What the programs of a command with `replace_env` are not to see. `begun` is the environment that the
+    /// session began with, which a shell that has printed nothing yet still has.
+    pub(crate) fn hidden_beside(
+        &self,
+        begun: &BTreeMap<String, String>,
+        given: &BTreeMap<String, String>,
+    ) -> Hidden {
+        let is_left = |name: &&String| !self.known().is_some_and(|known| known.keeps_from_programs(name));
+        self.snapshot().exported_beside(begun.keys().filter(is_left), given)
+    }
+
+    /// Names of the variables that programs see since they were given with the session or exported in it.
+    pub(crate) fn env_keys(&self, spec: &SessionSpec) -> Vec<String> {
+        let is_left = |name: &&String| !self.known().is_some_and(|known| known.keeps_from_programs(name));
+        let given = spec.env_keys.iter().filter(is_left);
+        let is_new = |name: &&String| !spec.env.contains_key(*name) && !is_shells_own(name);
+        let since = self.snapshot().exported.iter().filter(is_new);
+        given.chain(since).cloned().collect::<BTreeSet<String>>().into_iter().collect()
     }
 
     pub(crate) fn cwd(&self) -> &str {
@@ -199,6 +219,11 @@ impl ShellState {
     pub(crate) fn mark_saved(&mut self) {
         self.saved_cwd.clone_from(&self.cwd);
     }
+}
+
+/// Whether the shell exports it by itself. zsh makes a LOGNAME.
+fn is_shells_own(name: &str) -> bool {
+    is_special(name) || name == "LOGNAME"
 }
 
 #[cfg(test)]

@@ -158,6 +158,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_interrupt_is_for_the_shell_that_reads_its_files_and_for_no_other() {
+        let mut startup = Startup::default();
+        startup.interrupt_again(Signal::INT, Duration::ZERO);
+        let due = startup.next_deadline().unwrap();
+        assert_eq!(startup.take_interrupt(due - Duration::from_nanos(1)), None);
+        assert_eq!(startup.take_interrupt(due), Some(Signal::INT));
+        assert_eq!(startup.take_interrupt(due), None, "once");
+        for leave in [Startup::begin_again, |startup: &mut Startup| drop(startup.end())] {
+            startup.interrupt_again(Signal::INT, Duration::ZERO);
+            leave(&mut startup);
+            assert_eq!(startup.next_deadline(), None);
+        }
+    }
+
+    #[test]
     fn what_start_up_files_write_is_kept_without_the_prompt_and_bounded() {
         let mut startup = Startup::default();
         assert_eq!(startup.output(), None);

@@ -5,17 +5,20 @@
 //! and a ring for the tail. Replies, streams, late attach and ranges all read from
 //! here. What cannot be written (disk full) stays in memory as far as it is little; a
 //! byte that cannot be kept is counted as dropped, never silently cut: `total` always
-//! tells what the command wrote.
+//! tells what the command wrote. A part of the tail that cannot be written takes
+//! the tail before it along: what is kept is one head and one tail.
 //!
 //! The host writes it. When the host is gone, [`recover`] reads it back: for the daemon
 //! that serves what is left, and for the host that goes on with a restarted session.
 
+mod extent;
 mod log;
 mod moment;
 mod record;
 pub mod recover;
 mod session_file;
 mod spill;
+mod track;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,9 +26,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use trl_protocol::exec::Stream;
 
-use log::{Log, LogPosition};
-use record::{Kind, SpillStart};
+use log::Log;
+use record::Kind;
 use spill::Spill;
+use track::{Stored, Track};
 
 pub use moment::Moment;
 pub use record::{Began, End, Start};
@@ -77,31 +81,6 @@ pub struct ExecJournal {
     ended: bool,
 }
 
-#[derive(Debug, Default)]
-struct Track {
-    total: u64,
-    inline: Vec<Piece>,
-    spill: Option<Spill>,
-    /// End of the contiguous kept bytes from offset 0.
-    head_end: u64,
-    /// First kept offset after the head; everything between is dropped.
-    tail_from: u64,
-}
-
-#[derive(Debug)]
-struct Piece {
-    offset: u64,
-    len: u64,
-    kept: Kept,
-}
-
-#[derive(Debug)]
-enum Kept {
-    Log(LogPosition),
-    /// The disk was full when it came: results stay right for a while.
-    Memory(Box<[u8]>),
-}
-
 impl Journal {
     pub fn open(dir: &Path, caps: Caps) -> io::Result<Journal> {
         trl_sys::private::create_dir(dir)?;
@@ -140,8 +119,9 @@ impl Journal {
     }
 
     pub fn end(&mut self, exec: &mut ExecJournal, end: &End) {
+        // First the bytes, then that they are all.
+        exec.tracks.iter_mut().for_each(Track::seal);
         if self.durable {
-            // First the bytes, then that they are all.
             exec.tracks.iter().filter_map(|track| track.spill.as_ref()).for_each(Spill::sync);
         }
         self.tell(exec, Kind::End, end);
@@ -173,70 +153,72 @@ impl Journal {
     }
 
     fn append_inline(&mut self, exec: &mut ExecJournal, stream: Stream, bytes: &[u8]) {
-        let offset = exec.tracks[stream.index()].total;
-        let written = self.log.append(Kind::Data, exec.number, Some(stream), offset, bytes);
-        let track = &mut exec.tracks[stream.index()];
-        let len = bytes.len() as u64;
-        track.total += len;
-        match written {
+        let track = &exec.tracks[stream.index()];
+        let stored = match self.log.append(Kind::Data, exec.number, Some(stream), track.total, bytes) {
             Ok(place) => {
-                track.inline.push(Piece { offset, len, kept: Kept::Log(place) });
-                track.head_end = track.total;
                 self.hold(exec, place.segment);
+                Some(Stored::Log(place))
             }
             Err(_) if bytes.len() <= self.spare => {
                 self.spare -= bytes.len();
-                track.inline.push(Piece { offset, len, kept: Kept::Memory(bytes.into()) });
-                track.head_end = track.total;
+                Some(Stored::Memory(bytes.into()))
             }
-            Err(_) => track.tail_from = track.total,
-        }
+            Err(_) => None,
+        };
+        exec.tracks[stream.index()].add_inline(bytes.len() as u64, stored);
     }
 
     fn append_spill(&mut self, exec: &mut ExecJournal, stream: Stream, bytes: &[u8]) {
-        let number = exec.number;
-        let track = &mut exec.tracks[stream.index()];
-        if track.spill.is_none() {
-            let path = self.dir.join(format!("{number}.{}", stream.name()));
-            track.spill = Spill::create(path, track.head_end, self.caps).ok();
-            if track.spill.is_some() {
-                let Caps { head, ring } = self.caps;
-                let start = SpillStart { from: track.head_end, head, ring };
-                let body = serde_json::to_vec(&start).unwrap_or_default();
-                let total = track.total;
-                self.mark(exec, Kind::Spill, stream, total, &body);
-            }
+        if exec.tracks[stream.index()].spill.is_none() {
+            self.open_spill(exec, stream);
         }
         let track = &mut exec.tracks[stream.index()];
-        let (before, total) = (track.total, track.total + bytes.len() as u64);
-        let every = track.spill.as_ref().map_or(u64::MAX, Spill::mark_every);
+        track.spill_over(bytes);
         if exec.ended {
-            // Whoever reads this back must know that the count at the end is not the last word.
-            self.mark(exec, Kind::Mark, stream, before, b"");
-        }
-        exec.tracks[stream.index()].spill_over(bytes);
-        if exec.ended || before / every != total / every {
-            self.mark(exec, Kind::Mark, stream, total, b"");
+            // It is from a process that was left behind; nobody tells when it is the last.
+            track.seal();
         }
     }
 
-    fn mark(&mut self, exec: &mut ExecJournal, kind: Kind, stream: Stream, total: u64, body: &[u8]) {
-        if let Ok(place) = self.log.append(kind, exec.number, Some(stream), total, body) {
-            self.hold(exec, place.segment);
+    /// Without room for the file and its record, the next output tries again.
+    fn open_spill(&mut self, exec: &mut ExecJournal, stream: Stream) {
+        let track = &exec.tracks[stream.index()];
+        let path = self.dir.join(format!("{}.{}", exec.number, stream.name()));
+        let Ok(spill) = Spill::create(path, self.caps, track.extent(track.total)) else { return };
+        let body = serde_json::to_vec(&spill.start()).unwrap_or_default();
+        match self.log.append(Kind::Spill, exec.number, Some(stream), track.total, &body) {
+            Ok(place) => {
+                self.log.expect_new_file();
+                self.hold(exec, place.segment);
+                exec.tracks[stream.index()].begin_spill(spill);
+            }
+            Err(_) => spill.remove(),
         }
     }
 
     /// The kept bytes at `offset` or after it, at most `out.len()`: where they
-    /// begin and how many were read. Nothing left: `(total, 0)`.
+    /// begin and how many were read. Nothing left, or nothing that can be read: `(total, 0)`.
     pub fn read(&self, exec: &ExecJournal, stream: Stream, offset: u64, out: &mut [u8]) -> (u64, usize) {
         let track = &exec.tracks[stream.index()];
-        let mut offset = offset.min(track.total);
-        if offset >= track.head_end && offset < track.tail_start() {
-            offset = track.tail_start();
+        let offset = offset.min(track.total);
+        let tail = track.tail_start();
+        let start = if offset < track.head_end { offset } else { offset.max(tail) };
+        let filled = self.fill(track, start, out);
+        if filled > 0 || out.is_empty() {
+            return (start, filled);
         }
+        let behind = start.max(tail);
+        match self.fill(track, behind, out) {
+            0 => (track.total, 0),
+            filled => (behind, filled),
+        }
+    }
+
+    /// Bytes from `start` on, up to a gap or to something that cannot be read.
+    fn fill(&self, track: &Track, start: u64, out: &mut [u8]) -> usize {
         let mut filled = 0;
         while filled < out.len() {
-            let at = offset + filled as u64;
+            let at = start + filled as u64;
             if at >= track.total || (at >= track.head_end && at < track.tail_start()) {
                 break;
             }
@@ -245,7 +227,7 @@ impl Journal {
                 read => filled += read,
             }
         }
-        (offset, filled)
+        filled
     }
 
     fn read_piece(&self, track: &Track, at: u64, out: &mut [u8]) -> usize {
@@ -253,9 +235,9 @@ impl Journal {
         if let Some(piece) = track.inline.get(inline).filter(|piece| piece.offset <= at) {
             let skip = at - piece.offset;
             let want = out.len().min((piece.len - skip) as usize);
-            return match &piece.kept {
-                Kept::Log(place) => self.log.read(*place, skip, &mut out[..want]),
-                Kept::Memory(bytes) => {
+            return match &piece.stored {
+                Stored::Log(place) => self.log.read(*place, skip, &mut out[..want]),
+                Stored::Memory(bytes) => {
                     out[..want].copy_from_slice(&bytes[skip as usize..][..want]);
                     want
                 }
@@ -271,7 +253,7 @@ impl Journal {
         }
         for track in exec.tracks {
             for piece in track.inline {
-                if let Kept::Memory(bytes) = piece.kept {
+                if let Stored::Memory(bytes) = piece.stored {
                     self.spare += bytes.len();
                 }
             }
@@ -286,40 +268,6 @@ impl Journal {
             exec.segments.push(segment);
             self.log.hold(segment);
         }
-    }
-}
-
-impl Track {
-    fn spill_over(&mut self, bytes: &[u8]) {
-        let offset = self.total;
-        self.total += bytes.len() as u64;
-        let Some(spill) = &mut self.spill else {
-            self.tail_from = self.total;
-            return;
-        };
-        let into_head = if self.head_end == offset {
-            spill.head_room(offset).min(bytes.len() as u64) as usize
-        } else {
-            0
-        };
-        let (head, ring) = bytes.split_at(into_head);
-        if !head.is_empty() {
-            if spill.write_head(offset, head).is_ok() {
-                self.head_end += head.len() as u64;
-            } else {
-                self.tail_from = self.total;
-                return;
-            }
-        }
-        if !ring.is_empty() && spill.write_ring(offset + into_head as u64, ring).is_err() {
-            self.tail_from = self.total;
-        }
-        self.tail_from = self.tail_from.max(self.head_end);
-    }
-
-    fn tail_start(&self) -> u64 {
-        let ring = self.spill.as_ref().map_or(0, |spill| self.total.saturating_sub(spill.caps().ring));
-        self.tail_from.max(ring).max(self.head_end).min(self.total)
     }
 }
 
@@ -341,8 +289,7 @@ impl ExecJournal {
     /// Bytes that may still be written before one that was not read at `from` is overwritten.
     pub fn room_before_overwriting(&self, stream: Stream, from: u64, caps: Caps) -> u64 {
         let track = &self.tracks[stream.index()];
-        let limit = from.max(track.head_end.min(from)).saturating_add(caps.ring);
-        limit.saturating_sub(track.total)
+        from.max(track.head_end).saturating_add(caps.ring).saturating_sub(track.total)
     }
 
     /// Disk that this command's output uses.

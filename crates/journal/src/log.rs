@@ -43,29 +43,26 @@ struct Segment {
 
 impl Log {
     pub(crate) fn open(dir: &Path) -> io::Result<Log> {
-        let mut log = Log {
+        let mut log = Log::without_segments(dir);
+        log.next_segment()?;
+        Ok(log)
+    }
+
+    fn without_segments(dir: &Path) -> Log {
+        Log {
             dir: dir.to_owned(),
             segments: BTreeMap::new(),
             current: 0,
             scratch: Vec::new(),
             unsynced: BTreeSet::new(),
             new_files: false,
-        };
-        log.next_segment()?;
-        Ok(log)
+        }
     }
 
     /// The segments that an earlier process left, each record told to `tell` in the order it was
     /// written. What cannot be read is passed over. Nothing is changed on disk.
     pub(crate) fn reopen(dir: &Path, mut tell: impl FnMut(&Record<'_>, LogPosition)) -> io::Result<Log> {
-        let mut log = Log {
-            dir: dir.to_owned(),
-            segments: BTreeMap::new(),
-            current: 0,
-            scratch: Vec::new(),
-            unsynced: BTreeSet::new(),
-            new_files: false,
-        };
+        let mut log = Log::without_segments(dir);
         for number in segments_in(dir)? {
             let Ok(file) = File::open(log.path(number)) else { continue };
             let len = file.metadata()?.len().min(LONGEST_SEGMENT);
@@ -162,6 +159,16 @@ impl Log {
         }
     }
 
+    /// Another file was made in the directory.
+    pub(crate) fn expect_new_file(&mut self) {
+        self.new_files = true;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_new_files(&self) -> bool {
+        self.new_files
+    }
+
     #[cfg(test)]
     pub(crate) fn is_synced(&self) -> bool {
         self.unsynced.is_empty() && !self.new_files
@@ -219,25 +226,15 @@ fn segments_in(dir: &Path) -> io::Result<Vec<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::full_disk::{limit_files, run_in_own_process};
 
-    const INSIDE: &str = "TRL_TEST_FILES_ARE_SHORT";
-
-    /// In a process whose files cannot grow beyond 4096 bytes, a write ends in the middle as on a full disk.
+    /// A write ends in the middle, as on a full disk.
     #[test]
     fn half_a_record_is_taken_back() {
-        if std::env::var_os(INSIDE).is_none() {
-            let again =
-                "trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact log::tests::half_a_record_is_taken_back";
-            let test = std::env::current_exe().unwrap();
-            let done = std::process::Command::new("sh")
-                .args(["-c", again])
-                .arg(test)
-                .env(INSIDE, "1")
-                .output()
-                .unwrap();
-            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+        if !run_in_own_process("log::tests::half_a_record_is_taken_back") {
             return;
         }
+        limit_files(Some(4096));
         let dir = tempfile::tempdir().unwrap();
         let mut log = Log::open(dir.path()).unwrap();
         let append =

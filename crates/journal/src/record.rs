@@ -17,7 +17,7 @@ pub(crate) enum Kind {
     End = 4,
     /// A command that had to wait has begun to run.
     Began = 5,
-    /// How many bytes a spilled stream has by now.
+    /// How many bytes a spilled stream has by now: of versions whose spill files do not say so themselves.
     Mark = 6,
 }
 
@@ -59,12 +59,15 @@ pub struct End {
     pub at: String,
 }
 
-/// Where a spilled stream goes on.
+/// Where a spilled stream goes on, and how its file is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SpillStart {
     pub(crate) from: u64,
     pub(crate) head: u64,
     pub(crate) ring: u64,
+    /// Bytes before the head; none in files of earlier versions.
+    #[serde(default)]
+    pub(crate) header: u64,
 }
 
 #[derive(Debug, PartialEq, Eq)]

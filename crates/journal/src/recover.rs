@@ -12,15 +12,12 @@ use serde::de::DeserializeOwned;
 use trl_protocol::exec::{ExecInfo, ExecState, FinishedFields, Outcome, Stream};
 use trl_protocol::{ExecId, SessionId};
 
+use crate::extent::{Extent, HEADER, MOST, Marks};
 use crate::log::{Log, LogPosition};
 use crate::record::{Began, End, Kind, Record, SpillStart, Start};
 use crate::spill::Spill;
-use crate::{Caps, ExecJournal, Journal, Kept, Piece, SPARE_BYTES};
-
-/// No stream is longer, and no cap larger: beyond it a number in a file is damage.
-const MOST: u64 = 1 << 48;
-/// No more is written at once.
-const PIECE: u64 = 1024 * 1024;
+use crate::track::{Piece, Stored};
+use crate::{Caps, ExecJournal, Journal, SPARE_BYTES};
 
 /// A command of a session whose host is gone.
 #[derive(Debug)]
@@ -95,7 +92,11 @@ impl RecordedExec {
             }
             (Some(Kind::Data), Some(index)) => self.piece(index, record, place),
             (Some(Kind::Spill), Some(index)) => {
-                let sane = |start: &SpillStart| start.ring > 0 && start.ring.max(start.head) <= MOST;
+                let sane = |start: &SpillStart| {
+                    start.ring > 0
+                        && start.ring.max(start.head).max(start.from) <= MOST
+                        && [0, HEADER].contains(&start.header)
+                };
                 self.spills[index] = parse(record).filter(sane).map(|start| (start, record.offset));
                 self.reaches(index, record.offset);
             }
@@ -118,8 +119,8 @@ impl RecordedExec {
     fn piece(&mut self, index: usize, record: &Record<'_>, place: LogPosition) {
         let end = self.pieces[index].last().map_or(0, |last| last.offset + last.len);
         let len = record.payload.len() as u64;
-        if record.offset == end && len > 0 {
-            self.pieces[index].push(Piece { offset: end, len, kept: Kept::Log(place) });
+        if record.offset == end {
+            self.pieces[index].push(Piece { offset: end, len, stored: Stored::Log(place) });
             self.reaches(index, end + len);
         }
     }
@@ -134,46 +135,30 @@ impl RecordedExec {
             track.total = totals[stream.index()].max(track.head_end);
             track.tail_from = track.head_end;
             track.inline = inline;
-            let Some((start, since)) = spills[stream.index()].filter(|(s, _)| s.from == track.head_end)
-            else {
+            let follows = |start: &SpillStart| match start.header {
+                0 => start.from == track.head_end,
+                // What lies between was only in memory.
+                _ => start.from >= track.head_end,
+            };
+            let Some((start, since)) = spills[stream.index()].filter(|(start, _)| follows(start)) else {
                 track.tail_from = track.total;
                 continue;
             };
-            let caps = Caps { head: start.head, ring: start.ring };
             let path = dir.join(format!("{number}.{}", stream.name()));
-            match Spill::reopen(path, start.from, caps) {
-                Ok(spill) => track.go_on_in(spill, since, certain),
-                Err(_) => track.tail_from = track.total,
+            let spill = Spill::reopen(path, start).ok();
+            let extent = spill.as_ref().and_then(|spill| match start.header {
+                0 => {
+                    let marks = Marks { from: start.from, since, total: track.total, certain };
+                    Some(Extent::of_old_file(&marks, spill.caps(), spill.data_bytes()))
+                }
+                _ => spill.read_extent().filter(|extent| extent.head_end >= start.from),
+            });
+            match spill.zip(extent) {
+                Some((spill, extent)) => track.adopt(spill, extent),
+                None => track.tail_from = track.total,
             }
         }
         Some(KeptExec { journal, start: start?, began, end })
-    }
-}
-
-impl crate::Track {
-    /// What the file holds. `since`: the first offset written to it. `certain`: the total is, too.
-    fn go_on_in(&mut self, spill: Spill, since: u64, certain: bool) {
-        let caps = spill.caps();
-        let head_limit = self.head_end.saturating_add(caps.head);
-        if since > self.head_end {
-            // What was lost before the file could be made can only be followed by a tail.
-            self.tail_from = since.min(self.total);
-        } else {
-            let in_head = self.head_end.saturating_add(spill.length().min(caps.head));
-            self.total = self.total.max(in_head);
-            self.head_end = in_head.min(self.total);
-            self.tail_from = self.head_end;
-            if in_head < head_limit && in_head < self.total {
-                // The file is shorter than what was written: somebody cut it.
-                self.tail_from = self.total;
-            }
-        }
-        if !certain {
-            // Bytes that came after the last mark may lie over the oldest ones.
-            let newest = self.total.saturating_add(PIECE + spill.mark_every());
-            self.tail_from = self.tail_from.max(newest.saturating_sub(caps.ring)).min(self.total);
-        }
-        self.spill = Some(spill);
     }
 }
 

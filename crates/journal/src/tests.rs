@@ -1,3 +1,6 @@
+pub(crate) mod full_disk;
+mod recovery;
+
 use super::*;
 use proptest::prelude::*;
 
@@ -242,6 +245,7 @@ fn fuzz_journal_reader() {
         b"\0\0\0\0\0\0\0\0",
         b"\xff\xff\xff\xff\xff\xff\xff\x7f",
         b"{\"from\":3,\"head\":0,\"ring\":0}",
+        b"{\"from\":3,\"head\":4,\"ring\":8,\"header\":64}",
         b"{\"from\":3,\"head\":18446744073709551615,\"ring\":1}",
         b"\"queued\": true",
     ];
@@ -262,136 +266,6 @@ fn append_numbered(journal: &mut Journal, exec: &mut ExecJournal, count: usize) 
     journal.append(exec, Stream::Stdout, &bytes);
 }
 
-/// Reads back what is kept of the only command: every byte is the one that was written there. Tells
-/// the total and where the tail begins.
-fn read_back_numbered(dir: &tempfile::TempDir) -> (u64, u64) {
-    let caps = Caps { head: 4096, ring: 4 << 20 };
-    let (journal, kept) = recover::resume(dir.path(), caps).unwrap();
-    let exec = &kept[&1].journal;
-    let mut tail_from = 0;
-    for (offset, bytes) in read_all(&journal, exec, 0, 100_000) {
-        let expected: Vec<u8> = (offset..offset + bytes.len() as u64).map(numbered).collect();
-        assert!(bytes == expected, "bytes from {offset} on are not those that were written there");
-        tail_from = if offset > 0 && tail_from == 0 { offset } else { tail_from };
-    }
-    (exec.total(Stream::Stdout), tail_from)
-}
-
-/// What was written after the last mark lies over the oldest bytes of the ring.
-#[test]
-fn a_tail_that_is_not_certain_is_not_told() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut journal = journal(&dir, Caps { head: 4096, ring: 4 << 20 });
-    let mut exec = journal.begin(1, &begun());
-    for _ in 0..60 {
-        append_numbered(&mut journal, &mut exec, 100_000);
-    }
-    drop(journal);
-    let (total, _) = read_back_numbered(&dir);
-    assert!(total > 5 << 20, "{total}");
-}
-
-/// A process that was left behind may have written after the end, and the host have died meanwhile.
-#[test]
-fn after_a_late_mark_the_tail_is_not_certain_either() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut journal = journal(&dir, Caps { head: 4096, ring: 4 << 20 });
-    let mut exec = journal.begin(1, &begun());
-    for _ in 0..60 {
-        append_numbered(&mut journal, &mut exec, 100_000);
-    }
-    journal.end(&mut exec, &end(6_000_000, 0));
-    let log = dir.path().join("journal-1.log");
-    let before = std::fs::metadata(&log).unwrap().len();
-    append_numbered(&mut journal, &mut exec, 100_000);
-    let after = std::fs::metadata(&log).unwrap().len();
-    drop(journal);
-    // Of the two marks around the late bytes the second did not make it.
-    let cut = after - (after - before) / 2;
-    std::fs::OpenOptions::new().write(true).open(&log).unwrap().set_len(cut).unwrap();
-    let (total, _) = read_back_numbered(&dir);
-    assert_eq!(total, 6_000_000);
-}
-
-#[test]
-fn a_piece_that_does_not_follow_is_not_ours() {
-    let dir = tempfile::tempdir().unwrap();
-    let caps = Caps { head: 4096, ring: 4096 };
-    let mut journal = journal(&dir, caps);
-    let mut exec = journal.begin(1, &begun());
-    append_numbered(&mut journal, &mut exec, 100);
-    for offset in [0, 99, 101, 5000] {
-        journal.log.append(Kind::Data, 1, Some(Stream::Stdout), offset, b"stray").unwrap();
-    }
-    append_numbered(&mut journal, &mut exec, 100);
-    drop(journal);
-    assert_eq!(read_back_numbered(&dir).0, 200);
-}
-
-/// A piece of the largest size, of which no mark tells, after almost as much as comes between two marks.
-#[test]
-fn a_tail_is_not_told_that_the_last_piece_may_have_overwritten() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut journal = journal(&dir, Caps { head: 4096, ring: 4 << 20 });
-    let mut exec = journal.begin(1, &begun());
-    for _ in 0..62 {
-        append_numbered(&mut journal, &mut exec, 100_000);
-    }
-    let log = dir.path().join("journal-1.log");
-    let before = std::fs::metadata(&log).unwrap().len();
-    append_numbered(&mut journal, &mut exec, 1_000_000);
-    drop(journal);
-    std::fs::OpenOptions::new().write(true).open(&log).unwrap().set_len(before).unwrap();
-    let (total, _) = read_back_numbered(&dir);
-    assert!(total < 6_200_000, "the test is about bytes that no mark tells of: {total}");
-}
-
-/// Output was lost before its file could be made, or the file was cut: what is not there is told as dropped.
-#[test]
-fn what_a_file_lacks_is_dropped() {
-    let ring = |offset: u64| (0..8).map(move |at| numbered((offset & !7) + at)).collect::<Vec<u8>>();
-    for (lost, file, expected, dropped) in [
-        (7, [vec![0; 4], ring(10)].concat(), (10..16).collect::<Vec<u64>>(), 7),
-        (0, (3..5).map(numbered).collect(), vec![3, 4], 11),
-    ] {
-        let dir = tempfile::tempdir().unwrap();
-        let mut journal = journal(&dir, SMALL);
-        let mut exec = journal.begin(1, &begun());
-        append_numbered(&mut journal, &mut exec, 3);
-        let start = b"{\"from\":3,\"head\":4,\"ring\":8}";
-        journal.log.append(Kind::Spill, 1, Some(Stream::Stdout), 3 + lost, start).unwrap();
-        journal.end(&mut exec, &end(16, 0));
-        drop(journal);
-        std::fs::write(dir.path().join("1.stdout"), file).unwrap();
-        let (journal, kept) = recover::read(dir.path()).unwrap();
-        let exec = &kept[&1].journal;
-        let read: Vec<(u64, u8)> = read_all(&journal, exec, 3, 100)
-            .into_iter()
-            .flat_map(|(offset, bytes)| {
-                bytes.into_iter().enumerate().map(move |(n, b)| (offset + n as u64, b))
-            })
-            .collect();
-        let expected: Vec<(u64, u8)> =
-            expected.into_iter().map(|offset| (offset, numbered(offset))).collect();
-        assert_eq!(read, expected, "{lost} bytes were lost");
-        assert_eq!((exec.total(Stream::Stdout), exec.dropped(Stream::Stdout)), (16, dropped));
-    }
-}
-
-/// Numbers and sizes that nobody has written do not make a reader of them read or count on for ever.
-#[test]
-fn impossible_sizes_are_bounded() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut journal = journal(&dir, SMALL);
-    journal.begin(1, &begun());
-    journal.log.append(Kind::Mark, 1, Some(Stream::Stdout), u64::MAX, b"").unwrap();
-    drop(journal);
-    let log = std::fs::OpenOptions::new().write(true).open(dir.path().join("journal-1.log")).unwrap();
-    log.set_len(1 << 42).unwrap();
-    let (_, kept) = recover::read(dir.path()).unwrap();
-    assert_eq!(kept[&1].journal.total(Stream::Stdout), 1 << 48);
-}
-
 #[test]
 fn nobody_else_can_read_the_files() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -405,35 +279,6 @@ fn nobody_else_can_read_the_files() {
     }
 }
 
-/// Where a file of output begins and how it is divided must fit what came before it.
-#[test]
-fn a_file_that_cannot_be_what_it_says_is_not_read() {
-    const TOO_MUCH: u64 = (1 << 48) + 1;
-    for (from, head, ring, fits) in [
-        (3, 10, 8, true),
-        (2, 10, 8, false),
-        (4, 10, 8, false),
-        (3, 10, 0, false),
-        (3, TOO_MUCH, 8, false),
-        (3, 10, TOO_MUCH, false),
-    ] {
-        let dir = tempfile::tempdir().unwrap();
-        let mut journal = journal(&dir, SMALL);
-        let mut exec = journal.begin(1, &begun());
-        journal.append(&mut exec, Stream::Stdout, b"abc");
-        let start = format!("{{\"from\":{from},\"head\":{head},\"ring\":{ring}}}");
-        journal.log.append(Kind::Spill, 1, Some(Stream::Stdout), 3, start.as_bytes()).unwrap();
-        journal.log.append(Kind::Mark, 1, Some(Stream::Stdout), 13, b"").unwrap();
-        drop(journal);
-        std::fs::write(dir.path().join("1.stdout"), [b's'; 18]).unwrap();
-        let (journal, kept) = recover::read(dir.path()).unwrap();
-        let read: usize =
-            read_all(&journal, &kept[&1].journal, 0, 100).iter().map(|(_, bytes)| bytes.len()).sum();
-        assert_eq!(read, if fits { 13 } else { 3 }, "from {from}, head {head}, ring {ring}");
-        assert_eq!(kept[&1].journal.total(Stream::Stdout), 13);
-    }
-}
-
 #[test]
 fn what_was_told_is_synced_once_for_all_and_only_if_asked_for() {
     let dir = tempfile::tempdir().unwrap();
@@ -444,7 +289,10 @@ fn what_was_told_is_synced_once_for_all_and_only_if_asked_for() {
     journal.sync();
     assert!(!journal.log.is_synced());
     journal.survive_power_cuts();
+    journal.log.sync();
+    assert!(journal.log.is_synced());
     append_numbered(&mut journal, &mut second, 200_000);
+    assert!(journal.log.has_new_files(), "the name of the spill file is to be synced, too");
     journal.end(&mut second, &end(200_000, 0));
     assert!(!journal.log.is_synced());
     journal.sync();

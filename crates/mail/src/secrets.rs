@@ -151,7 +151,7 @@ fn debug_tells_no_text() {
         ),
         (
             format!("{:?}", decode(TEXT)),
-            "Decoded { auto: false, in_reply_to: None, text: [16 bytes], message_id: None, from_session: None, to_session: None, role: None, envelope: false, own: None }".into(),
+            "Decoded { auto: false, in_reply_to: None, text: [16 bytes], message_id: None, from_session: None, to_session: None, role: None, envelope: false, written_at: None, own: None }".into(),
         ),
         (
             format!("{input:?}"),

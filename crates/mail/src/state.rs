@@ -51,9 +51,13 @@ pub(crate) enum Advance {
     Refused,
 }
 
-/// Words may come late or twice; a state never goes back, and an end is an end.
-pub(crate) fn advance(current: State, next: State) -> Advance {
+/// Words may come late or twice; a state never goes back, and an end is an end. Except that nobody who gave a message up
+/// because of its time knows better than its reader.
+pub(crate) fn advance(current: State, reason: Option<FailReason>, next: State) -> Advance {
     match (current, next) {
+        (State::Failed, State::Read | State::Replied) if reason == Some(FailReason::Expired) => {
+            Advance::Moves
+        }
         (State::Failed, _) => Advance::Refused,
         // A broadcast copy or an expiry cannot undo that someone has read it.
         (State::Read | State::Replied, State::Failed) => Advance::Refused,
@@ -86,7 +90,18 @@ mod tests {
             (Read, Replied, Advance::Moves),
         ];
         for (current, next, expected) in cases {
-            assert_eq!(advance(current, next), expected, "{current:?} -> {next:?}");
+            assert_eq!(advance(current, None, next), expected, "{current:?} -> {next:?}");
+        }
+        let expired = [
+            (Relayed, Advance::Refused),
+            (Delivered, Advance::Refused),
+            (Read, Advance::Moves),
+            (Replied, Advance::Moves),
+            (Failed, Advance::Refused),
+        ];
+        for (next, expected) in expired {
+            assert_eq!(advance(Failed, Some(FailReason::Expired), next), expected, "expired -> {next:?}");
+            assert_eq!(advance(Failed, Some(FailReason::Blocked), next), Advance::Refused, "{next:?}");
         }
     }
 

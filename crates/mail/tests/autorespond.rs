@@ -186,3 +186,58 @@ async fn nothing_of_a_command_stays_behind() {
     let gone = async || json!(std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z ")));
     support::until("its process is gone", gone, |gone| *gone == true).await;
 }
+
+/// A store that refuses for a moment is no reason to wait for the next message.
+#[tokio::test]
+async fn a_message_is_answered_although_the_store_failed_once() {
+    use std::sync::atomic::{AtomicI64, Ordering};
+    use trl_mail::steps::{Step, Steps};
+    // Commits after the one that has the message; below zero there is none yet.
+    let since = std::sync::Arc::new(AtomicI64::new(-2));
+    let (counted, armed) = (std::sync::Arc::clone(&since), std::sync::Arc::clone(&since));
+    let steps = Steps::watched(move |step| match step {
+        Step::ReceiveStored if counted.load(Ordering::SeqCst) == -1 => {
+            counted.store(0, Ordering::SeqCst);
+            Ok(())
+        }
+        Step::StoreCommit if counted.load(Ordering::SeqCst) >= 0 => {
+            match counted.fetch_add(1, Ordering::SeqCst) {
+                1..4 => Err(trl_mail::MailError::Injected(step)),
+                _ => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    });
+    let office = office_with(&["bot"], &["echo", "yes"], |config| config.steps = steps).await;
+    armed.store(-1, Ordering::SeqCst);
+    let ask = json!({"to": "bot", "text": "hello", "timeout_s": 10.0});
+    let asked = office.get(1, m::MailSendAndWait::NAME, ask).await;
+    assert!(since.load(Ordering::SeqCst) > 3, "no commit failed");
+    assert_eq!(asked["reply"]["text"], "yes");
+}
+
+/// What failed is no answer, and does not use up the budget of a command that was repaired.
+#[tokio::test]
+async fn failed_runs_are_not_counted_as_answers() {
+    let office = office_with(&["bot"], &["false"], |config| config.auto.per_pair_per_hour = 2).await;
+    for n in 0..2 {
+        office.send(1, json!({"to": "bot", "text": format!("{n}")})).await;
+    }
+    // A third is refused, so that a command which always fails does not run without end.
+    let third = office.send(1, json!({"to": "bot", "text": "2"})).await;
+    office.reaches(1, &third, "held").await;
+    all_judged(&office, 1).await;
+    let found = dead_letters(&office, "bot", 10).await;
+    assert_eq!(found.len(), 3, "{found:?}");
+    let status = office.get(10, m::MailAutorespond::NAME, json!({"action": "status"})).await;
+    assert_eq!(status["answered_today"], 0);
+    office.get(10, m::MailAutorespond::NAME, json!({"action": "on", "command": ["echo", "ok"]})).await;
+    office.get(10, m::AgentRelease::NAME, json!({})).await;
+    for _ in 0..2 {
+        let ask = json!({"to": "bot", "text": "again", "timeout_s": 10.0});
+        assert_eq!(office.get(1, m::MailSendAndWait::NAME, ask).await["reply"]["text"], "ok");
+    }
+    office.get(10, m::AgentUse::NAME, json!({"agent": "bot"})).await;
+    let status = office.get(10, m::MailAutorespond::NAME, json!({"action": "status"})).await;
+    assert_eq!(status["answered_today"], 2);
+}

@@ -10,7 +10,7 @@ use crate::handmade::{Handmade, alice};
 use crate::support;
 use crate::support::{Office, text};
 
-async fn strangers() -> (Office, Office, String, String) {
+pub async fn strangers() -> (Office, Office, String, String) {
     strangers_at(Office::open()).await
 }
 
@@ -26,7 +26,7 @@ async fn strangers_at(here: Office) -> (Office, Office, String, String) {
     (here, there, alice, bob)
 }
 
-async fn becomes(office: &Office, address: &str, state: &str) -> Value {
+pub async fn becomes(office: &Office, address: &str, state: &str) -> Value {
     let rows = || async {
         let list = office.get(1, m::ContactList::NAME, json!({})).await;
         list["contacts"].as_array().unwrap().iter().find(|row| row["address"] == address).cloned().into()
@@ -57,6 +57,7 @@ async fn strangers_ask_first_and_nobody_is_accepted_unasked() {
     let nobody = "a".repeat(32);
     let fault = here.ask(1, m::ContactRequest::NAME, json!({"who": nobody})).await.unwrap_err();
     assert_eq!(fault.code.as_str(), "AGENT_NOT_FOUND");
+    assert!(fault.message.starts_with("nobody has the address aaaa"), "{fault}");
 }
 
 #[tokio::test]

@@ -331,6 +331,7 @@ async fn a_message_that_no_packet_has_room_for_is_refused_at_once() {
     let letter = |count: usize| json!({"to": "bob", "text": "\u{1}".repeat(count)});
     let fault = office.ask(1, m::MailSend::NAME, letter(1200)).await.unwrap_err();
     assert_eq!(fault.code.as_str(), "PAYLOAD_TOO_LARGE", "{fault}");
+    assert!(fault.message.starts_with("the text has 1200 bytes,"), "{fault}");
     let id = office.send(1, letter(500)).await;
     office.reaches(1, &id, "routed").await;
 }

@@ -143,3 +143,32 @@ async fn what_a_token_took_comes_again_when_its_session_is_lost() {
     let token = scene.office.get(3, m::AgentUse::NAME, claim).await["token"].clone();
     assert_eq!(scene.look(Caller::on(3), &token).await, ["again"]);
 }
+
+/// On a full disk a change may be accepted and its commit refused: what was handed out stays handed out.
+#[tokio::test]
+async fn what_was_handed_out_is_not_handed_out_again_while_no_commit_succeeds() {
+    let (refuses, offered) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
+    let (told, refused) = (Arc::clone(&refuses), Arc::new(AtomicU64::new(0)));
+    let counted = Arc::clone(&refused);
+    let steps = Steps::watched(move |step| {
+        if step == Step::InboxOffered {
+            offered.store(true, Ordering::SeqCst);
+        }
+        if step == Step::StoreCommit && offered.swap(false, Ordering::SeqCst) && told.load(Ordering::SeqCst) {
+            counted.fetch_add(1, Ordering::SeqCst);
+            return Err(MailError::Injected(step));
+        }
+        Ok(())
+    });
+    let office = Office::with(|config| config.steps = steps);
+    office.agents(&["alice", "bob"]).await;
+    let id = office.send(1, json!({"to": "bob", "text": "once"})).await;
+    office.reaches(1, &id, "routed").await;
+    refuses.store(true, Ordering::SeqCst);
+    assert_eq!(office.take_texts(2, 1).await, ["once"]);
+    // The daemon tries again to write it down.
+    let tries = async || json!(refused.load(Ordering::SeqCst));
+    crate::support::until("it was tried twice", tries, |tries| tries.as_u64() >= Some(2)).await;
+    assert!(office.is_empty(2).await);
+    office.reaches(1, &id, "read").await;
+}

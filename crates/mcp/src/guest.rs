@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 use tokio::sync::Mutex as AsyncMutex;
-use trl_client::{Client, Conversation, Held, How};
-use trl_protocol::exec::{self, ExecParams};
+use trl_client::{Client, Held, How};
+use trl_protocol::exec::{ExecParams, ExecState, ListParams};
 use trl_protocol::session::{BindParams, CreateParams, ResizeParams, SessionParams};
-use trl_protocol::{Code, ExecId, Fault, Method, SessionId, methods};
+use trl_protocol::{Code, ExecId, Fault, SessionId, methods};
 
+use crate::connection_bound::{BoundItem, ConnectionBound};
 use crate::fault;
 use crate::readings::Readings;
 use crate::settings::Settings;
@@ -31,7 +32,7 @@ pub(crate) struct Guest {
     harness: Mutex<Option<String>>,
     own: AsyncMutex<Option<Own>>,
     has_had_own: AtomicBool,
-    bound_connection: AsyncMutex<Option<Held>>,
+    pub(crate) connection_bound: ConnectionBound,
     /// Tells it apart where its harness does not.
     number: u32,
     pub(crate) readings: Readings,
@@ -48,7 +49,7 @@ pub(crate) struct Guest {
 struct Own {
     id: SessionId,
     name: String,
-    /// Something in it is to stay when the client has gone.
+    /// Something in it is to stay when the client has gone, and so it stays as well.
     kept: bool,
 }
 
@@ -57,8 +58,6 @@ struct Own {
 pub(crate) struct CalledSession {
     pub(crate) id: SessionId,
     pub(crate) name: String,
-    /// It ends with the client, and everything in it.
-    pub(crate) bound: bool,
     pub(crate) own: bool,
     /// What the model should know about it.
     pub(crate) note: Option<String>,
@@ -68,12 +67,12 @@ impl Guest {
     pub(crate) fn new(client: Arc<Client>, settings: Arc<Settings>) -> Guest {
         Guest {
             name: Mutex::new(settings.harness.clone().unwrap_or_else(|| "mcp".to_owned())),
+            connection_bound: ConnectionBound::new(Arc::clone(&client)),
             client,
             settings,
             harness: Mutex::default(),
             own: AsyncMutex::default(),
             has_had_own: AtomicBool::new(false),
-            bound_connection: AsyncMutex::default(),
             number: getrandom::u32().unwrap_or_else(|_| std::process::id()),
             readings: Readings::default(),
             identity: AsyncMutex::default(),
@@ -143,7 +142,7 @@ impl Guest {
             (Some(there), Some(reason)) => Some(format!("session {name} was made in {there}: {reason}")),
             _ => None,
         };
-        Ok(CalledSession { bound: is_own, note, ..shared(found.id, found.name) })
+        Ok(CalledSession { note, ..shared(found.id, found.name) })
     }
 
     /// The client's own session if it has one yet.
@@ -163,7 +162,7 @@ impl Guest {
         let mut own = self.own.lock().await;
         let mut note = None;
         if let Some(there) = own.clone() {
-            if there.kept || self.is_bound().await || self.rebind(there.id).await? {
+            if there.kept || self.is_bound(there.id).await? {
                 return Ok(there.place(None));
             }
             note = Some(format!(
@@ -183,6 +182,7 @@ impl Guest {
         if own.as_ref().is_some_and(|own| own.id == id) {
             *own = None;
         }
+        self.connection_bound.forget(BoundItem::Session(id));
     }
 
     /// Only the first one continues where the harness session was: who ends a session wants a new one.
@@ -261,33 +261,52 @@ impl Guest {
         info.waiting_for_input
     }
 
-    /// Lets a session outlive the client.
+    /// Lets a session outlive the client, for the sake of a command that is about to start in it. What runs in it by
+    /// now was not to be kept: it ends with the client all the same.
     pub(crate) async fn keep(&self, place: &CalledSession) -> Result<(), Fault> {
-        if !place.bound {
+        let item = BoundItem::Session(place.id);
+        if !self.connection_bound.has(item) {
             return Ok(());
         }
         if let Some(own) = self.own.lock().await.as_mut().filter(|own| own.id == place.id) {
             own.kept = true;
         }
+        // From here on, commands that start are bound one by one; those that have started are bound now.
+        self.connection_bound.forget(item);
+        let running = ListParams { session_id: Some(place.id.to_string()), own: false };
+        for exec in self.client.exec_list(&running).await.map_err(fault::of)?.execs {
+            if exec.state != ExecState::Finished {
+                self.bind_exec(exec.exec_id).await;
+            }
+        }
         let params = BindParams { session_id: place.id.to_string(), bound: false };
         self.client.call::<methods::SessionBind>(&params).await.map(drop).map_err(fault::of)
     }
 
+    /// Whether a session ends with the client, and everything in it.
+    pub(crate) fn ends_with_client(&self, id: SessionId) -> bool {
+        self.connection_bound.has(BoundItem::Session(id))
+    }
+
     /// A command of a session that does not end with the client ends with it all the same.
     pub(crate) async fn bind_exec(&self, exec_id: ExecId) {
-        let params = exec::BindParams { exec_id: exec_id.to_string(), bound: true };
-        if let Err(fault) = self.bind::<methods::ExecBind>(&params).await {
+        if let Err(fault) = self.connection_bound.bind(BoundItem::Exec(exec_id)).await {
             // It may be over already; then there is nothing to bind.
             tracing::debug!(%exec_id, code = %fault.code, "a command is not bound");
         }
     }
 
-    async fn is_bound(&self) -> bool {
-        self.bound_connection.lock().await.as_ref().is_some_and(Held::is_open)
+    /// Nothing has to end with the client any more.
+    pub(crate) fn forget_exec(&self, exec_id: ExecId) {
+        self.connection_bound.forget(BoundItem::Exec(exec_id));
     }
 
-    /// After a daemon was replaced. False if the session is over.
-    async fn rebind(&self, id: SessionId) -> Result<bool, Fault> {
+    /// Whether the client's own session is still there, and bound to its connection also after a daemon was replaced.
+    async fn is_bound(&self, id: SessionId) -> Result<bool, Fault> {
+        let item = BoundItem::Session(id);
+        if self.connection_bound.holds(item) {
+            return Ok(true);
+        }
         match self.bind_session(id).await {
             Ok(()) => Ok(true),
             Err(fault) if is_over(&fault) => Ok(false),
@@ -296,30 +315,18 @@ impl Guest {
     }
 
     async fn bind_session(&self, id: SessionId) -> Result<(), Fault> {
-        let params = BindParams { session_id: id.to_string(), bound: true };
-        self.bind::<methods::SessionBind>(&params).await
-    }
-
-    async fn bind<M: Method>(&self, params: &M::Params) -> Result<(), Fault> {
-        let mut held = self.bound_connection.lock().await;
-        let mut conversation = match held.take().filter(Held::is_open) {
-            Some(open) => open.resume(&self.client),
-            None => self.client.conversation().await.map_err(fault::of)?,
-        };
-        let asked = conversation.call::<M>(params).await;
-        *held = Some(Conversation::pause(conversation));
-        asked.map(drop).map_err(fault::of)
+        self.connection_bound.bind(BoundItem::Session(id)).await
     }
 }
 
 impl Own {
     fn place(&self, note: Option<String>) -> CalledSession {
-        CalledSession { id: self.id, name: self.name.clone(), bound: !self.kept, own: true, note }
+        CalledSession { id: self.id, name: self.name.clone(), own: true, note }
     }
 }
 
 fn shared(id: SessionId, name: Option<String>) -> CalledSession {
-    CalledSession { id, name: name.unwrap_or_else(|| id.to_string()), bound: false, own: false, note: None }
+    CalledSession { id, name: name.unwrap_or_else(|| id.to_string()), own: false, note: None }
 }
 
 pub(crate) fn is_over(fault: &Fault) -> bool {

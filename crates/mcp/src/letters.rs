@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use trl_client::{Conversation, Held};
+use tokio::time::Instant;
+use trl_client::{Conversation, Error, Held};
 use trl_protocol::agent::{AssignmentsParams, ReleaseParams, Token, UseParams, Used};
 use trl_protocol::mail::{Inbox, InboxParams, Message};
 use trl_protocol::{Code, Fault, Method, methods, quote};
@@ -15,6 +16,9 @@ use crate::guest::Guest;
 
 /// How often it is tried whether a daemon is there again. Nothing tells when one is.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// How often the daemon may go away while mail is waited for.
+const ATTEMPTS: usize = 5;
 
 /// Who the client is in the mail. The connection's life is its presence there.
 #[derive(Debug)]
@@ -140,15 +144,44 @@ impl Guest {
     /// Looks into the inbox. If this is cancelled or fails, the connection is gone, and what was
     /// handed out on it waits for the next look.
     pub(crate) async fn read_mail(&self, params: InboxParams, asked: Option<&str>) -> Result<Inbox, Fault> {
-        let params = InboxParams { as_token: Some(self.token(asked).await?), ..params };
+        let start = Instant::now();
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let passed = start.elapsed().as_secs_f64();
+            let wait_s = params.wait_s.map(|wait_s| (wait_s - passed).max(0.0));
+            match self.read_mail_once(InboxParams { wait_s, ..params.clone() }, asked).await {
+                // What was handed out and not acknowledged is handed out again, and to acknowledge twice is to do so once.
+                Err(error) if attempts < ATTEMPTS && is_daemon_lost(&error) => {
+                    self.until_identity_lost().await
+                }
+                read => return read.map_err(fault::of),
+            }
+        }
+    }
+
+    async fn read_mail_once(&self, params: InboxParams, asked: Option<&str>) -> Result<Inbox, Error> {
+        let params = InboxParams { as_token: Some(self.token(asked).await.map_err(Error::Fault)?), ..params };
         let mut held = self.inbox.lock().await;
         let mut conversation = match held.take().filter(Held::is_open) {
             Some(open) => open.resume(&self.client),
-            None => self.client.conversation().await.map_err(fault::of)?,
+            None => self.client.conversation().await?,
         };
-        let inbox = conversation.call::<methods::MailInbox>(&params).await.map_err(fault::of)?;
+        let inbox = conversation.call::<methods::MailInbox>(&params).await?;
         *held = Some(conversation.pause());
         Ok(inbox)
+    }
+
+    /// The daemon is gone, so the connection that the session of the agent lives by ends as well; until it has, the
+    /// client would take itself for that session still.
+    async fn until_identity_lost(&self) {
+        let identity = self.identity.lock().await;
+        let closed = async {
+            if let Some(who) = identity.as_ref() {
+                who.held.closed().await;
+            }
+        };
+        let _too_long = tokio::time::timeout(LOOK_AGAIN, closed).await;
     }
 
     /// Asks something of the mail as the agent that the client is.
@@ -163,6 +196,14 @@ impl Guest {
             fields.insert("as".to_owned(), Value::String(token.0));
         }
         self.client.call_as::<M, M::Reply>(params).await.map_err(fault::of)
+    }
+}
+
+fn is_daemon_lost(error: &Error) -> bool {
+    match error {
+        Error::Lost { .. } => true,
+        Error::Fault(fault) => fault.code == Code::ShuttingDown,
+        _ => false,
     }
 }
 
@@ -197,7 +238,7 @@ pub(crate) fn framed(messages: &[Message]) -> String {
     let mut text = String::from(NOT_FROM_YOUR_USER);
     for message in messages {
         text.push_str(&format!("\n\nmessage {}, {}:\n", quote::id(&message.message_id), about(message)));
-        text.push_str(quote::block(&crate::plain::text(&message.text), "| ").trim_end_matches('\n'));
+        text.push_str(quote::block(&message.text, "| ").trim_end_matches('\n'));
     }
     text
 }
@@ -242,6 +283,20 @@ mod tests {
         assert!(head.starts_with(NOT_FROM_YOUR_USER) && head.contains("message m-1, from bob/cli:1"));
         assert!(body.lines().skip(1).all(|line| line.starts_with("| ")), "{body}");
         assert!(!text.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_model_reads_what_people_read() {
+        let cases = [
+            ("PAY 1000 EUR\rok", "| PAY 1000 EUR\n| ok"),
+            ("no\u{8}\u{8}yes", "| no··yes"),
+            ("\u{1b}]0;hidden\u{7}shown", "| ·]0;hidden·shown"),
+            ("\u{1b}[8mhidden\u{1b}[0m", "| ·[8mhidden·[0m"),
+        ];
+        for (text, shown) in cases {
+            let framed = framed(&[Message { text: text.into(), ..Message::default() }]);
+            assert!(framed.ends_with(&format!(":\n{shown}")), "{text:?}: {framed}");
+        }
     }
 
     type SetField = fn(&mut Message, String);

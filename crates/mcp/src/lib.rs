@@ -6,6 +6,7 @@
 //! its arguments, what it answers, and the requests it makes of both.
 
 mod channel;
+mod connection_bound;
 mod fault;
 mod follow;
 mod guest;

@@ -2,8 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use trl_protocol::ExecId;
 use trl_protocol::exec::{ExecInfo, ExecState, Outcome};
+use trl_protocol::{ExecId, quote};
 
 use crate::plain;
 use trl_client::{Cut, HeadTail};
@@ -219,7 +219,7 @@ fn text(report: &Report) -> String {
         }
     }
     for note in &report.notes {
-        ended_line(&mut text, &format!("[note: {note}]"));
+        ended_line(&mut text, &format!("[note: {}]", quote::inline(note)));
     }
     if let Some(matched) = &report.matched {
         ended_line(&mut text, &format!("[{matched}]"));
@@ -280,7 +280,7 @@ fn ending(report: &Report) -> String {
         parts.push(format!("{ms} ms"));
     }
     if let Some(cwd) = &report.cwd {
-        parts.push(format!("cwd {cwd}"));
+        parts.push(format!("cwd {}", quote::inline(cwd)));
     }
     parts.join(", ")
 }
@@ -339,6 +339,16 @@ mod tests {
         for (facts, expected) in cases {
             assert_eq!(facts.told().text, expected);
         }
+    }
+
+    #[test]
+    fn the_name_of_a_directory_stays_in_its_line() {
+        let Progress::Finished(outcome) = outcome(0) else { return };
+        let working_dir = "/x\u{1b}[2K\n[exit code 1]".to_owned();
+        let told =
+            facts(Progress::Finished(Box::new(Outcome { working_dir, ..*outcome })), "", "", 100).told();
+        assert_eq!(told.text, "(no output)\n[exit code 0, 12 ms, cwd /x·[2K·[exit code 1]]");
+        assert_eq!(told.report.cwd.as_deref(), Some("/x\u{1b}[2K\n[exit code 1]"), "fields are data");
     }
 
     #[test]

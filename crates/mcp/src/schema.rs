@@ -107,6 +107,9 @@ fn shorten(value: &mut Value, noise: &[&str]) {
                 && null == "null"
             {
                 object.insert("type".to_owned(), one.clone());
+                if let Some(Value::Array(values)) = object.get_mut("enum") {
+                    values.retain(|value| !value.is_null());
+                }
             }
             for (_, inner) in object.iter_mut() {
                 shorten(inner, noise);

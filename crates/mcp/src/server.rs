@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, Implementation, JsonObject, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, Implementation,
+    JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -46,6 +46,11 @@ impl Server {
             true => Arc::clone(&self.guest).stay_present().await,
             false => std::future::pending().await,
         }
+    }
+
+    /// The client leaves in good order.
+    pub(crate) async fn leave(&self) {
+        self.guest.connection_bound.leave().await;
     }
 
     pub(crate) fn among(guests: Arc<Guests>) -> Server {
@@ -108,6 +113,24 @@ impl ServerHandler for Server {
             &self.profile(&context),
             self.structured(&context),
         )))
+    }
+
+    /// A request of no known form. If its method is one that we have, it is the params that cannot be read.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(match request.method.as_str() {
+            "tools/call" => ErrorData::invalid_params(
+                "the params of tools/call are an object with `name`, a string, and perhaps `arguments`, an object",
+                None,
+            ),
+            "tools/list" | "initialize" | "ping" => {
+                ErrorData::invalid_params(format!("the params of {} cannot be read", request.method), None)
+            }
+            _ => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
+        })
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {

@@ -30,6 +30,13 @@ pub fn serve_stdio(
 }
 
 async fn serve_until(server: Server, shutdown: impl Future<Output = ()>) -> Result<(), StdioError> {
+    let leaves = server.clone();
+    let served = serve(server, shutdown).await;
+    leaves.leave().await;
+    served
+}
+
+async fn serve(server: Server, shutdown: impl Future<Output = ()>) -> Result<(), StdioError> {
     let ct = CancellationToken::new();
     let beside = server.clone();
     let serving = async {

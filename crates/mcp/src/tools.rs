@@ -8,7 +8,7 @@ mod keys;
 mod list_sessions;
 mod mail;
 mod output;
-mod run;
+pub(crate) mod run;
 mod screen;
 mod wait;
 

@@ -54,7 +54,8 @@ fn every_tool_says_what_it_is() {
 #[test]
 fn annotations_are_what_the_tools_do() {
     let hints = |name: &str| {
-        let tools = definitions(&Profile::Full, false);
+        let mut tools = definitions(&Profile::Full, false);
+        tools.extend(definitions(&profile("files"), false));
         let tool = tools.into_iter().find(|tool| tool.name == name).expect("the tool");
         let hints = tool.annotations.expect("annotations");
         (hints.read_only_hint == Some(true), hints.destructive_hint == Some(true), hints.idempotent_hint)
@@ -68,7 +69,21 @@ fn annotations_are_what_the_tools_do() {
         ("send", (false, false, Some(false))),
         ("check_reply", (true, false, None)),
         ("whoami", (true, false, None)),
+        ("write_file", (false, true, Some(false))),
     ] {
         assert_eq!(hints(name), expected, "{name}");
+    }
+}
+
+#[test]
+fn the_arguments_say_what_is_taken() {
+    let tools = definitions(&Profile::Full, false);
+    let properties = |name: &str| {
+        let tool = tools.iter().find(|tool| tool.name == name).expect("the tool");
+        tool.input_schema["properties"].clone()
+    };
+    assert_eq!(properties("output")["stream"]["enum"], serde_json::json!(["stdout", "stderr"]));
+    for side in ["rows", "cols"] {
+        assert_eq!(properties("run")[side]["maximum"], 1000, "{side}");
     }
 }

@@ -224,7 +224,7 @@ pub struct MadeDir {
     pub path: String,
 }
 
-/// Permission bits: written as an octal string, read from one or from a number.
+/// Permission bits, written as a string of octal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mode(pub u32);
 
@@ -236,19 +236,16 @@ impl Serialize for Mode {
 
 impl<'de> Deserialize<'de> for Mode {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Mode, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Number(u32),
-            Text(String),
-        }
-        let mode = match Written::deserialize(deserializer)? {
-            Written::Number(number) => Some(number),
-            Written::Text(text) => u32::from_str_radix(text.strip_prefix("0o").unwrap_or(&text), 8).ok(),
-        };
-        mode.filter(|mode| *mode <= 0o7777)
-            .map(Mode)
-            .ok_or_else(|| serde::de::Error::custom("permissions are an octal string such as \"0644\""))
+        let written = serde_json::Value::deserialize(deserializer)?;
+        let digits = written.as_str().map(|text| text.strip_prefix("0o").unwrap_or(text));
+        // A number is decimal in JSON: 644 would mean 1204.
+        let mode = digits.and_then(|digits| u32::from_str_radix(digits, 8).ok());
+        mode.filter(|mode| *mode <= 0o7777).map(Mode).ok_or_else(|| {
+            let shown: String = written.to_string().chars().take(80).collect();
+            serde::de::Error::custom(format_args!(
+                "permissions are a string of octal digits such as \"0644\", not {shown}"
+            ))
+        })
     }
 }
 
@@ -307,7 +304,8 @@ mod tests {
             ("\"0644\"", Some(0o644)),
             ("\"755\"", Some(0o755)),
             ("\"0o600\"", Some(0o600)),
-            ("420", Some(0o644)),
+            ("420", None),
+            ("644", None),
             ("\"8\"", None),
             ("\"\"", None),
             ("\"77777\"", None),
@@ -316,6 +314,9 @@ mod tests {
         ] {
             assert_eq!(read(text), expected, "{text}");
         }
+        let problem = |text: &str| serde_json::from_str::<Mode>(text).unwrap_err().to_string();
+        assert!(problem("644").contains("a string of octal digits such as \"0644\", not 644"));
+        assert!(problem("-1").contains("not -1") && problem("\"9\"").contains("not \"9\""));
         assert_eq!(serde_json::to_string(&Mode(0o644)).unwrap(), "\"0644\"");
     }
 }

@@ -4,9 +4,8 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::de::{self, Deserializer, IntoDeserializer as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -51,8 +50,7 @@ pub enum Devices {
     Minimal,
 }
 
-/// `"workspace"` is short for `{"profile":"workspace"}`. An object with paths, `net` or `root` and no profile is one of
-/// `workspace`.
+/// `"workspace"` is short for `{"profile":"workspace"}`. An object without a profile is one of `workspace`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Isolation {
@@ -104,6 +102,26 @@ pub(crate) enum WordOrObject {
     Object(Isolation),
 }
 
+/// Passes fields on, and notes whether the profile is one of them.
+struct Noted<A> {
+    map: A,
+    names_profile: bool,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for &mut Noted<A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: de::DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
+        let Some(key) = self.map.next_key::<String>()? else { return Ok(None) };
+        self.names_profile |= key == "profile";
+        seed.deserialize(key.into_deserializer()).map(Some)
+    }
+
+    fn next_value_seed<V: de::DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
+        self.map.next_value_seed(seed)
+    }
+}
+
 /// Takes one word or an object.
 pub(crate) fn word_or_object<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Isolation>, D::Error> {
     struct Said;
@@ -120,16 +138,15 @@ pub(crate) fn word_or_object<'de, D: Deserializer<'de>>(from: D) -> Result<Optio
         }
 
         fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-            let said: serde_json::Map<String, Value> =
-                Deserialize::deserialize(MapAccessDeserializer::new(map))?;
-            let names_profile = said.contains_key("profile");
-            let mut isolation = Isolation::deserialize(Value::Object(said)).map_err(de::Error::custom)?;
-            if isolation.profile == Profile::None && isolation.asks_for_more() {
-                if names_profile {
-                    let why = "the profile `none` enforces nothing: `read`, `write`, `hide`, `net` and `root` need `workspace` or `strict`";
-                    return Err(de::Error::custom(why));
-                }
+            let mut map = Noted { map, names_profile: false };
+            let mut isolation = Isolation::deserialize(MapAccessDeserializer::new(&mut map))?;
+            if !map.names_profile {
+                // Also of an object that says only what is the default: nobody writes `net: none` to have everything.
                 isolation.profile = Profile::Workspace;
+            }
+            if isolation.profile == Profile::None && isolation.asks_for_more() {
+                let why = "the profile `none` enforces nothing: `read`, `write`, `hide`, `net` and `root` need `workspace` or `strict`";
+                return Err(de::Error::custom(why));
             }
             Ok(Some(isolation))
         }
@@ -259,8 +276,19 @@ mod tests {
         assert_eq!(asked(custom), Ok(Some(expected)));
         let listed = asked(r#"{"isolation":{"net":{"allow":["x.org"]}}}"#).unwrap().unwrap();
         assert_eq!(listed.profile, Profile::Workspace);
-        let nothing = asked(r#"{"isolation":{"best_effort":true}}"#).unwrap().unwrap();
-        assert_eq!(nothing.profile, Profile::None);
+        for object in [
+            "{}",
+            r#"{"net":"none"}"#,
+            r#"{"best_effort":true}"#,
+            r#"{"read":[]}"#,
+            r#"{"devices":"minimal"}"#,
+        ] {
+            let isolation = asked(&format!(r#"{{"isolation":{object}}}"#)).unwrap().unwrap();
+            assert_eq!(isolation.profile, Profile::Workspace, "{object}");
+        }
+        // As it is told, it can be said again.
+        let none = serde_json::to_string(&Isolation::default()).unwrap();
+        assert_eq!(asked(&format!(r#"{{"isolation":{none}}}"#)), Ok(Some(Isolation::default())));
         assert!(
             asked(r#"{"isolation":{"profile":"none","net":{"allow":["x.org"]}}}"#)
                 .unwrap_err()

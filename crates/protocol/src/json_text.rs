@@ -1,16 +1,19 @@
 //! Writes text as a JSON string, fast.
 //!
-//! All streamed output passes through here, so it decides how fast a stream can be:
-//! text with few escapes is copied in runs, text with many byte by byte from a table and
-//! without branches (`yes` prints a newline every other byte).
+//! All streamed output passes through here, so it decides how fast a stream can be. Text is
+//! copied block by block and then looked at: what follows the first byte to escape is simply
+//! overwritten. Where such bytes are close together (`yes` prints a newline every other byte),
+//! the next bytes are written one by one from a table, without branches.
 
-/// Bytes looked at together.
+/// Bytes copied and looked at together.
 const BLOCK: usize = 32;
 const WORD: usize = 8;
-/// Up to so many escapes in a block, what lies between them is copied; with more of
-/// them the next bytes are written one by one.
-const FEW: u32 = 3;
-const DENSE: usize = 256;
+/// A byte to escape that comes so early after the last one is followed by more.
+const CLOSE: usize = 4;
+/// So many bytes are then written one by one.
+const DENSE: usize = 64;
+/// What is written is handed over from here on.
+const FULL: usize = 1024;
 /// Longest form of one byte (`\u001f`); the entry's last byte is its length.
 const ENTRY: usize = 8;
 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -54,72 +57,81 @@ pub fn put(out: &mut Vec<u8>, text: &str) {
 }
 
 pub fn put_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
-    let mut scratch = [0; DENSE * 6 + ENTRY];
-    // What is before `copied` is written; between there and `at` is nothing to escape.
-    let (mut copied, mut at) = (0, 0);
-    while let Some(block) = bytes.get(at..at + BLOCK) {
-        if is_clean(block) {
-            at += BLOCK;
-            continue;
+    let mut written = Written { bytes: [0; FULL + DENSE * ENTRY], end: 0 };
+    let mut rest = bytes;
+    while let Some(block) = rest.first_chunk::<BLOCK>() {
+        let clean = if is_clean(block) { BLOCK } else { first_to_escape(block) };
+        written.put(block, clean);
+        let count = match clean {
+            BLOCK => BLOCK,
+            0..CLOSE => DENSE.min(rest.len()),
+            _ => clean + 1,
+        };
+        written.put_each(&rest[clean..count]);
+        rest = &rest[count..];
+        if written.end >= FULL {
+            written.hand_over(out);
         }
-        let marks = marks(block);
-        if marks.iter().map(|word| word.count_ones()).sum::<u32>() > FEW {
-            out.extend_from_slice(&bytes[copied..at]);
-            copied = bytes.len().min(at + DENSE);
-            put_dense(out, &bytes[at..copied], &mut scratch);
-            at = copied;
-            continue;
-        }
-        for (word, mut mark) in (at..).step_by(WORD).zip(marks) {
-            while mark != 0 {
-                let place = word + (mark.trailing_zeros() / 8) as usize;
-                out.extend_from_slice(&bytes[copied..place]);
-                let entry = &ENTRIES[usize::from(bytes[place])];
-                out.extend_from_slice(&entry[..usize::from(entry[ENTRY - 1])]);
-                copied = place + 1;
-                mark &= mark - 1;
-            }
-        }
-        at += BLOCK;
     }
-    out.extend_from_slice(&bytes[copied..at]);
-    put_dense(out, &bytes[at..], &mut scratch);
+    written.put_each(rest);
+    written.hand_over(out);
 }
 
-fn is_clean(block: &[u8]) -> bool {
+/// Room for one step from below [`FULL`] on: a block, or [`DENSE`] bytes in their longest form.
+struct Written {
+    bytes: [u8; FULL + DENSE * ENTRY],
+    end: usize,
+}
+
+impl Written {
+    /// The whole block is copied, of which `length` bytes count; the next ones overwrite what is too much.
+    fn put(&mut self, block: &[u8; BLOCK], length: usize) {
+        self.bytes[self.end..self.end + BLOCK].copy_from_slice(block);
+        self.end += length;
+    }
+
+    fn put_each(&mut self, bytes: &[u8]) {
+        // In a register, not in memory, from one byte to the next.
+        let mut end = self.end;
+        for byte in bytes {
+            let entry = ENTRIES[usize::from(*byte)];
+            self.bytes[end..end + ENTRY].copy_from_slice(&entry);
+            end += usize::from(entry[ENTRY - 1]);
+        }
+        self.end = end;
+    }
+
+    fn hand_over(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.bytes[..self.end]);
+        self.end = 0;
+    }
+}
+
+fn is_clean(block: &[u8; BLOCK]) -> bool {
     // No early end: so the compiler compares the whole block at once.
     !block.iter().fold(false, |dirty, byte| dirty | (*byte < 0x20) | (*byte == b'"') | (*byte == b'\\'))
 }
 
-/// The highest bit of each byte that must be escaped, eight bytes to a word.
-fn marks(block: &[u8]) -> [u64; BLOCK / WORD] {
-    let mut marks = [0; BLOCK / WORD];
-    for (mark, word) in marks.iter_mut().zip(block.chunks_exact(WORD)) {
-        let word = word.try_into().map_or(0, u64::from_le_bytes);
+/// The place of the first byte that must be escaped, eight bytes looked at in one word.
+fn first_to_escape(block: &[u8; BLOCK]) -> usize {
+    for (place, word) in (0..).step_by(WORD).zip(block.as_chunks::<WORD>().0) {
+        let word = u64::from_le_bytes(*word);
         // Each sum reaches the highest bit unless its byte is the one looked for, and
         // cannot carry into the next byte.
         let low = word & each(0x7F);
         let no_control = low + each(0x60);
         let no_quote = (low ^ each(b'"')) + each(0x7F);
         let no_backslash = (low ^ each(b'\\')) + each(0x7F);
-        *mark = !((no_control & no_quote & no_backslash) | word) & each(0x80);
+        let mark = !((no_control & no_quote & no_backslash) | word) & each(0x80);
+        if mark != 0 {
+            return place + (mark.trailing_zeros() / 8) as usize;
+        }
     }
-    marks
+    BLOCK
 }
 
 const fn each(byte: u8) -> u64 {
     u64::from_le_bytes([byte; WORD])
-}
-
-fn put_dense(out: &mut Vec<u8>, bytes: &[u8], scratch: &mut [u8; DENSE * 6 + ENTRY]) {
-    let mut end = 0;
-    for byte in bytes {
-        let entry = ENTRIES[usize::from(*byte)];
-        // The whole entry is written; the next one overwrites what is too much.
-        scratch[end..end + ENTRY].copy_from_slice(&entry);
-        end += usize::from(entry[ENTRY - 1]);
-    }
-    out.extend_from_slice(&scratch[..end]);
 }
 
 #[cfg(test)]
@@ -154,6 +166,15 @@ mod tests {
                 {
                     same_as_serde(&format!("{}{what}{}", &plain[..at], &plain[at..]));
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn long_forms_fit_wherever_the_buffer_ends() {
+        for plain in FULL - DENSE * ENTRY..FULL + BLOCK {
+            for escaped in [DENSE - 1, DENSE, DENSE + 1, DENSE + BLOCK - 1] {
+                same_as_serde(&("x".repeat(plain) + &"\u{1}".repeat(escaped)));
             }
         }
     }

@@ -1,7 +1,11 @@
 //! Reading a request: from a method's name and params to a [`Request`](crate::Request).
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use schemars::{JsonSchema, Schema};
-use serde::de::DeserializeOwned;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 use crate::fault::{Code, Fault};
@@ -27,12 +31,36 @@ where
     D: serde::Deserializer<'de>,
     T: DeserializeOwned,
 {
-    use serde::Deserialize as _;
-    use serde::de::Error as _;
-    match Option::<Value>::deserialize(deserializer)? {
-        None => Ok(None),
-        Some(Value::Array(_)) => Err(D::Error::custom("an object is expected, not a list")),
-        Some(value) => T::deserialize(value).map(Some).map_err(D::Error::custom),
+    deserializer.deserialize_any(ObjectOrNull(PhantomData))
+}
+
+struct ObjectOrNull<T>(PhantomData<T>);
+
+impl<'de, T: DeserializeOwned> Visitor<'de> for ObjectOrNull<T> {
+    type Value = Option<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Some)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<Self::Value, A::Error> {
+        Err(A::Error::custom("an object is expected, not a list"))
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_none<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: serde::Deserializer<'de>>(self, inner: D) -> Result<Self::Value, D::Error> {
+        inner.deserialize_any(self)
     }
 }
 
@@ -43,21 +71,36 @@ fn bad_params(method: &str, path: &str, problem: &str) -> Fault {
     if problem.starts_with("unknown field") {
         let names = quoted(problem);
         if let Some((unknown, known)) = names.split_first() {
-            let hint = nearest(unknown, known.iter().map(String::as_str))
-                .map(|near| format!("; did you mean `{near}`?"))
-                .unwrap_or_else(|| format!("; known: {}", known.join(", ")));
-            return Fault::invalid(format!("{method} has no param `{unknown}`{hint}"))
-                .with_details(serde_json::json!({ "field": unknown }));
+            let is_named = path == unknown || path.ends_with(&format!(".{unknown}"));
+            let field = if is_named { path.to_owned() } else { inside(path, unknown) };
+            let hint = match nearest(unknown, known.iter().map(String::as_str)) {
+                Some(near) => {
+                    format!("; did you mean `{}{near}`?", field.strip_suffix(unknown.as_str()).unwrap_or(""))
+                }
+                None if known.is_empty() => "; it has none".to_owned(),
+                None => format!("; known: {}", known.join(", ")),
+            };
+            return Fault::invalid(format!("{method} has no param `{field}`{hint}"))
+                .with_details(serde_json::json!({ "field": field }));
         }
     }
     if problem.starts_with("missing field")
         && let Some(missing) = quoted(problem).first()
     {
-        return Fault::invalid(format!("{method} needs the param `{missing}`"))
-            .with_details(serde_json::json!({ "field": missing }));
+        let field = inside(path, missing);
+        return Fault::invalid(format!("{method} needs the param `{field}`"))
+            .with_details(serde_json::json!({ "field": field }));
     }
     Fault::invalid(format!("param `{path}` of {method}: {problem}"))
         .with_details(serde_json::json!({ "field": path }))
+}
+
+/// The whole path of a field of the object at `path`.
+fn inside(path: &str, field: &str) -> String {
+    match path {
+        "." => field.to_owned(),
+        path => format!("{path}.{field}"),
+    }
 }
 
 /// Refuses a method that is not in the registry.
@@ -69,14 +112,15 @@ pub fn unknown_method(method: &str, known: &[&MethodInfo]) -> Fault {
     Fault::new(Code::MethodNotFound, format!("there is no method `{shown}`{hint}"))
 }
 
-/// The known name closest to what was written, if it is close at all.
+/// The known name closest to what was written, or that begins so, if there is one.
 pub fn nearest<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if written.len() > 80 {
         return None;
     }
+    let is_begun = |name: &str| written.len() > 2 && name.starts_with(written);
     known
         .map(|name| (strsim::damerau_levenshtein(written, name), name))
-        .filter(|(distance, name)| *distance <= 1 + name.len() / 4)
+        .filter(|(distance, name)| *distance <= 1 + name.len() / 4 || is_begun(name))
         .min()
         .map(|(_, name)| name)
 }
@@ -118,6 +162,36 @@ mod tests {
             ("exec.run", json!({"session_id": 5, "command": "true"}), "param `session_id`"),
             ("exec.run", json!({"session_id": "x", "command": "y", "env": {"A": 1}}), "param `env.A`"),
             ("exec.run", json!([1]), "must be an object"),
+            ("system.ping", json!({"x": 1}), "has no param `x`; it has none"),
+            (
+                "session.create",
+                json!({"limits": {"mem": 1}}),
+                "no param `limits.mem`; did you mean `limits.memory`?",
+            ),
+            ("session.create", json!({"limits": {"pids": -1}}), "param `limits.pids` of"),
+            ("session.create", json!({"limits": {"memory": "x"}}), "param `limits.memory` of"),
+            (
+                "session.create",
+                json!({"limits": [1]}),
+                "param `limits` of session.create: an object is expected",
+            ),
+            ("session.create", json!({"limits": 5}), "param `limits` of"),
+            ("session.create", json!({"isolation": {"net": "x"}}), "param `isolation.net` of"),
+            (
+                "session.create",
+                json!({"isolation": {"rad": []}}),
+                "no param `isolation.rad`; did you mean `isolation.read`",
+            ),
+            (
+                "exec.wait",
+                json!({"exec_id": "e", "until": {"port": {"port": 70000}}}),
+                "param `until.port.port` of",
+            ),
+            (
+                "exec.wait",
+                json!({"exec_id": "e", "until": {"port": {}}}),
+                "needs the param `until.port.port`",
+            ),
             ("system.ping", json!([]), "must be an object"),
             ("exec.run", json!(["s-00000001", "true"]), "must be an object"),
             ("session.list", json!({"x": 1}), "`x`"),
@@ -127,7 +201,7 @@ mod tests {
                 "param `limits` of session.create: an object",
             ),
             ("exec.wait", json!({"exec_id": "e", "until": []}), "param `until`"),
-            ("exec.wait", json!({"exec_id": "e", "until": {"log": ["x"]}}), "param `until`"),
+            ("exec.wait", json!({"exec_id": "e", "until": {"log": ["x"]}}), "param `until.log`"),
             ("exec.output", json!({"exec_id": "e", "stream": "both"}), "param `stream`"),
         ];
         for (method, params, expected) in cases {

@@ -133,9 +133,9 @@ fn sizes_have_an_upper_end_and_say_what_is_expected() {
     assert!(error.contains("such as `512M`"), "{error}");
 }
 
-/// Each of these needs a profile that enforces it.
+/// Nobody writes an object to have everything.
 #[test]
-fn isolation_with_any_detail_is_isolation() {
+fn an_isolation_object_isolates_unless_its_profile_is_none() {
     let create = |isolation| {
         let request = trl_protocol::Request::parse("session.create", json!({ "isolation": isolation }));
         let Ok(trl_protocol::Request::SessionCreate(params)) = request else { return None };
@@ -147,10 +147,14 @@ fn isolation_with_any_detail_is_isolation() {
         json!({"hide": ["/a"]}),
         json!({"net": "full"}),
         json!({"root": "/a"}),
+        json!({"net": "none"}),
+        json!({"best_effort": true}),
+        json!({}),
     ] {
         assert_eq!(create(detail.clone()), Some(Profile::Workspace), "{detail}");
     }
-    assert_eq!(create(json!({})), Some(Profile::None));
+    assert_eq!(create(json!({"profile": "none"})), Some(Profile::None));
+    assert_eq!(create(json!({"profile": "none", "net": "full"})), None);
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod connection;
 mod connections;
 mod directory;
 mod keys;
+mod known_broker;
 mod layout;
 mod mailbox;
 mod names;
@@ -90,7 +91,7 @@ struct ServedBy {
 
 impl ServedBy {
     fn new(memory: Option<PathBuf>) -> ServedBy {
-        let id = memory.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
+        let id = memory.as_ref().and_then(|path| known_broker::read(path));
         ServedBy { memory, id: Mutex::new(id) }
     }
 
@@ -119,8 +120,7 @@ impl ServedBy {
 
     fn remember(&self, id: &Option<String>) {
         let (Some(path), Some(id)) = (&self.memory, id) else { return };
-        let known = std::fs::read_to_string(path).is_ok_and(|known| known == *id);
-        if !known && let Err(error) = std::fs::write(path, id) {
+        if let Err(error) = known_broker::keep(path, id) {
             tracing::warn!(%error, "the broker's name could not be kept; mail may be published again");
         }
     }

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use trl_protocol::SessionId;
+use trl_protocol::change::Change;
 use trl_protocol::session::{SessionInfo, SessionState};
 
 use crate::backend::{
@@ -142,7 +143,8 @@ fn enter(runtime: &Arc<Inner>, backend: &Arc<dyn Backend>, id: SessionId, greete
     }
     let host = backend.host_of(&greeted.session);
     let name = host.describe();
-    runtime.take_over(backend, greeted, host, |session| runtime.registry.adopt(session));
+    let enter = |session| runtime.registry.adopt(session);
+    runtime.take_over(backend, greeted, host, enter, Change::Created);
     tracing::info!(session = %id, host = name, "a living session was adopted");
 }
 
@@ -160,11 +162,10 @@ fn enter_later(runtime: &Arc<Inner>, backend: &Arc<dyn Backend>, id: SessionId, 
 
 /// Enters the sessions whose hosts are gone, and ends the processes that they left running.
 async fn enter_lost(runtime: &Arc<Inner>, backend: &Arc<dyn Backend>, answered: &HashSet<SessionId>) {
-    let listing = backend.list().await;
-    let addresses: HashSet<SessionId> = listing.addresses.into_iter().collect();
     let mut lost = Vec::new();
-    for id in listing.stored {
-        if answered.contains(&id) || addresses.contains(&id) || !runtime.registry.is_free(id) {
+    // Also one that has an address by now: its host has made it again since the hosts were called.
+    for id in backend.list().await.stored {
+        if answered.contains(&id) || !runtime.registry.is_free(id) {
             continue;
         }
         match backend.saved(id).await {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use trl_protocol::change::Change;
 use trl_protocol::exec::CancelParams;
 use trl_protocol::session::{DestroyParams, SessionInfo};
 use trl_protocol::{Code, Fault};
@@ -312,13 +313,14 @@ impl Inner {
         greeted: Greeted,
         host: Arc<dyn HostHandle>,
         enter: impl FnOnce(Arc<Session>),
+        change: Change,
     ) -> Arc<Session> {
         let info = greeted.session.clone();
         let link = Link::new(info.session_id);
         let task = LinkTask::new(link.clone(), greeted);
         let session = Arc::new(Session::new(info, link, Arc::clone(backend), host));
         enter(Arc::clone(&session));
-        self.session_begun(&session);
+        self.session_begun(&session, change);
         grants::ending::check_adopted(self, &session);
         proxy::begin(self, &session);
         let (inner, watched) = (Arc::clone(self), Arc::clone(&session));
@@ -351,7 +353,7 @@ impl Inner {
         let session = Arc::new(Session::new(info, link, Arc::clone(backend), host));
         session.await_contact();
         self.registry.adopt(Arc::clone(&session));
-        self.session_begun(&session);
+        self.session_begun(&session, Change::Created);
         let (inner, greeting) = (Arc::clone(self), tokio::spawn(greet(connection, None)));
         let waiting = Arc::clone(&session);
         tokio::spawn(async move {

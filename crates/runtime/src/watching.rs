@@ -22,9 +22,9 @@ impl Inner {
         }
     }
 
-    /// A session is there, new or adopted.
-    pub(crate) fn session_begun(self: &Arc<Self>, session: &Arc<Session>) {
-        self.feed.tell(of_session(session, Change::Created));
+    /// A session is there: new or adopted (`Created`), or in a new host (`Restarted`).
+    pub(crate) fn session_begun(self: &Arc<Self>, session: &Arc<Session>, change: Change) {
+        self.feed.tell(of_session(session, change));
         if self.watching.load(Ordering::Relaxed) {
             tokio::spawn(watch(Arc::clone(self), Arc::clone(session)));
         }

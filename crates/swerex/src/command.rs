@@ -23,6 +23,8 @@ pub(crate) enum Came {
         end: u64,
     },
     Late,
+    /// The session was busy for as long as the command could wait; it never ran.
+    Dropped,
 }
 
 /// A text that bash cannot read runs nothing.
@@ -66,6 +68,10 @@ pub(crate) async fn wait(
         Ok(waited) => waited["matched"]["log"].clone(),
         Err(Error::Fault(fault)) if fault.code == Code::WaitTimeout => return Ok(Came::Late),
         Err(Error::Fault(fault)) if fault.code == Code::CommandFailed => return Ok(Came::End),
+        // What was dropped is kept no longer than until whoever waits has heard of it.
+        Err(Error::Fault(fault)) if matches!(fault.code, Code::SessionBusy | Code::ExecNotFound) => {
+            return Ok(Came::Dropped);
+        }
         Err(Error::Fault(fault)) if fault.code == Code::InvalidParams => {
             return Err(Exception::builtin("ValueError", fault.message));
         }

@@ -135,17 +135,17 @@ async fn route(shared: &Shared, method: &Method, path: &str, headers: &HeaderMap
             Err(problem) => return detail(StatusCode::UNPROCESSABLE_ENTITY, &problem),
         },
         ("POST", "/read_file") => match parsed(&body) {
-            Ok(request) => files::read(request).await,
+            Ok(request) => files::read(shared, request).await,
             Err(problem) => return detail(StatusCode::UNPROCESSABLE_ENTITY, &problem),
         },
         ("POST", "/write_file") => match parsed(&body) {
-            Ok(request) => files::write(request).await,
+            Ok(request) => files::write(shared, request).await,
             Err(problem) => return detail(StatusCode::UNPROCESSABLE_ENTITY, &problem),
         },
         ("POST", "/upload") => {
             let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
             match Form::parse(content_type.unwrap_or_default(), &body) {
-                Some(form) => files::upload(form).await,
+                Some(form) => files::upload(shared, form).await,
                 None => return detail(StatusCode::UNPROCESSABLE_ENTITY, "a form is expected"),
             }
         }

@@ -54,7 +54,7 @@ impl Shell {
         let exec_id = self.begin(shared, &sources.join(" ; "), TURN_S).await?;
         match wait(shared, &exec_id, &[], 0, Some(create.startup_timeout)).await? {
             Came::End | Came::Match { .. } => read(shared, &exec_id, 0, None).await,
-            Came::Late => {
+            Came::Late | Came::Dropped => {
                 Err(Exception::expectation_timeout("Timeout exceeded while reading start-up files"))
             }
         }
@@ -67,8 +67,7 @@ impl Shell {
 
     pub(crate) async fn close(&self, shared: &Shared) {
         if let Some(id) = self.id.get() {
-            // A session that is over already is what was asked for.
-            let _ = shared.call::<methods::SessionDestroy>(json!({"session_id": id})).await;
+            shared.destroy(id).await;
         }
     }
 
@@ -80,12 +79,7 @@ impl Shell {
         });
         match shared.call::<methods::ExecStart>(params).await {
             Ok(started) => Ok(started["exec_id"].as_str().unwrap_or_default().to_owned()),
-            Err(Error::Fault(fault)) if fault.code == Code::SessionBusy => {
-                let message = format!(
-                    "timeout after {patience} seconds while running command {command:?}: an earlier command still runs; interrupt it first"
-                );
-                Err(Exception::swerex("CommandTimeoutError", message))
-            }
+            Err(Error::Fault(fault)) if fault.code == Code::SessionBusy => Err(dropped(command, patience)),
             Err(error) => Err(Exception::of_daemon(error)),
         }
     }
@@ -119,6 +113,7 @@ impl Shell {
                 self.after_match(shared, action, &exec_id, output, &pattern, end).await
             }
             Came::Late => Err(self.late(shared, action, exec_id).await),
+            Came::Dropped => Err(dropped(command, timeout.unwrap_or(TURN_S))),
         }
     }
 
@@ -141,27 +136,32 @@ impl Shell {
                 output.push_str(&read(shared, exec_id, end, None).await?);
                 judged(action, &output, exit_code(shared, exec_id).await?, pattern)
             }
-            Came::Match { .. } | Came::Late => judged(action, &output, None, pattern),
+            Came::Match { .. } | Came::Late | Came::Dropped => judged(action, &output, None, pattern),
         }
     }
 
     /// The command goes on, for an interrupt to end; one that waited for its turn is dropped.
     async fn late(&self, shared: &Shared, action: &Bash, exec_id: String) -> Exception {
         let seconds = action.timeout.unwrap_or_default();
-        let mut message =
-            format!("timeout after {seconds} seconds while running command {:?}", action.command);
-        let info = shared.call::<methods::ExecInfo>(json!({"exec_id": exec_id})).await.unwrap_or_default();
-        if info["state"] == json!("queued") {
-            message.push_str(": an earlier command still runs; interrupt it first");
-            // If its turn comes this very moment, it runs as it was asked to.
-            let _ = shared.call::<methods::ExecCancel>(json!({"exec_id": exec_id})).await;
-        } else {
-            let mut running = self.running.lock().await;
-            if running.as_ref().is_none_or(|running| running.exec_id != exec_id) {
-                *running = Some(Running { exec_id, read: 0 });
+        let info = shared.call::<methods::ExecInfo>(json!({"exec_id": exec_id})).await;
+        match info.unwrap_or_default()["state"].as_str() {
+            Some("queued") => {
+                // If its turn comes this very moment, it runs as it was asked to.
+                let _ = shared.call::<methods::ExecCancel>(json!({"exec_id": exec_id})).await;
+                dropped(&action.command, seconds)
+            }
+            // It was dropped at this moment; what ran before it still runs.
+            None => dropped(&action.command, seconds),
+            Some(_) => {
+                let mut running = self.running.lock().await;
+                if running.as_ref().is_none_or(|running| running.exec_id != exec_id) {
+                    *running = Some(Running { exec_id, read: 0 });
+                }
+                let command = &action.command;
+                let message = format!("timeout after {seconds} seconds while running command {command:?}");
+                Exception::swerex("CommandTimeoutError", message)
             }
         }
-        Exception::swerex("CommandTimeoutError", message)
     }
 
     /// What still runs, if anything does.
@@ -197,6 +197,10 @@ impl Shell {
                 (output, pattern)
             }
             Came::Late => return Err(self.late(shared, action, exec_id).await),
+            Came::Dropped => {
+                *self.running.lock().await = None;
+                return Err(dropped(&action.command, action.timeout.unwrap_or(TURN_S)));
+            }
         };
         // The terminal may have shown the line that was typed.
         let trimmed = output.trim_start();
@@ -224,7 +228,7 @@ impl Shell {
                 true => (shared.call::<methods::ExecCancel>(json!({"exec_id": exec_id})).await, FORCE_S),
             };
             came = wait(shared, &exec_id, &action.expect, from, Some(patience)).await?;
-            if !matches!(came, Came::Late) {
+            if !matches!(came, Came::Late | Came::Dropped) {
                 break;
             }
         }
@@ -234,7 +238,9 @@ impl Shell {
                 *self.running.lock().await = Some(Running { exec_id: exec_id.clone(), read: end });
                 (Some(offset), pattern)
             }
-            Came::Late => return Err(Exception::expectation_timeout("Failed to interrupt session")),
+            Came::Late | Came::Dropped => {
+                return Err(Exception::expectation_timeout("Failed to interrupt session"));
+            }
         };
         let output = read(shared, &exec_id, from, end).await?;
         if end.is_none() {
@@ -242,4 +248,12 @@ impl Shell {
         }
         Ok(observation(output.trim(), Some(0), &seen))
     }
+}
+
+/// Another command ran for as long as this one could wait for its turn.
+fn dropped(command: &str, patience: f64) -> Exception {
+    let message = format!(
+        "timeout after {patience} seconds while running command {command:?}: an earlier command still runs; interrupt it first"
+    );
+    Exception::swerex("CommandTimeoutError", message)
 }

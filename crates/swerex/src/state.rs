@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, OnceCell};
-use trl_client::Client;
-use trl_protocol::session::CreateParams;
-use trl_protocol::{Method, methods};
+use trl_client::{Client, Conversation, Error, Held};
+use trl_protocol::session::{BindParams, CreateParams};
+use trl_protocol::{Code, Method, methods};
 
 use crate::exception::Exception;
 use crate::repeats::Repeats;
@@ -29,6 +29,14 @@ pub(crate) struct Shared {
     shells: Mutex<HashMap<String, Arc<Shell>>>,
     /// A session beside which commands without a session run.
     beside: OnceCell<String>,
+    bound: Mutex<Bound>,
+}
+
+/// The sessions end with a connection to the daemon, and so with this process, however that ends.
+#[derive(Debug, Default)]
+struct Bound {
+    sessions: Vec<String>,
+    connection: Option<Held>,
 }
 
 impl Shared {
@@ -39,12 +47,53 @@ impl Shared {
             repeats: Repeats::default(),
             shells: Mutex::default(),
             beside: OnceCell::new(),
+            bound: Mutex::default(),
         }
     }
 
     /// A request to the daemon.
-    pub(crate) async fn call<M: Method>(&self, params: Value) -> Result<Value, trl_client::Error> {
+    pub(crate) async fn call<M: Method>(&self, params: Value) -> Result<Value, Error> {
+        self.bind_again().await;
         self.client.call_as::<M, Value>(params).await
+    }
+
+    async fn bind(&self, session: String) -> Result<(), Error> {
+        let mut bound = self.bound.lock().await;
+        let mut conversation = match bound.connection.take().filter(Held::is_open) {
+            Some(open) => open.resume(&self.client),
+            None => self.client.conversation().await?,
+        };
+        let asked = conversation.call::<methods::SessionBind>(&binding(&session)).await;
+        bound.connection = Some(Conversation::pause(conversation));
+        asked?;
+        bound.sessions.push(session);
+        Ok(())
+    }
+
+    /// After the daemon was replaced. A failure is told by the request that follows, and tried again with the next.
+    async fn bind_again(&self) {
+        let mut bound = self.bound.lock().await;
+        if bound.sessions.is_empty() || bound.connection.as_ref().is_some_and(Held::is_open) {
+            return;
+        }
+        let Ok(mut conversation) = self.client.conversation().await else { return };
+        let mut left = Vec::new();
+        for session in std::mem::take(&mut bound.sessions) {
+            match conversation.call::<methods::SessionBind>(&binding(&session)).await {
+                // It has ended meanwhile.
+                Err(Error::Fault(fault))
+                    if matches!(fault.code, Code::SessionNotFound | Code::SessionTerminated) => {}
+                _ => left.push(session),
+            }
+        }
+        bound.sessions = left;
+        bound.connection = Some(Conversation::pause(conversation));
+    }
+
+    /// Ends a session. One that is over already is what was asked for.
+    pub(crate) async fn destroy(&self, session: &str) {
+        let _ = self.call::<methods::SessionDestroy>(json!({"session_id": session})).await;
+        self.bound.lock().await.sessions.retain(|bound| bound != session);
     }
 
     /// A new session of the daemon; `more` is added to how sessions are made.
@@ -54,7 +103,12 @@ impl Shared {
             params.extend(more);
         }
         let made = self.call::<methods::SessionCreate>(params).await.map_err(Exception::of_daemon)?;
-        Ok(made["session_id"].as_str().unwrap_or_default().to_owned())
+        let id = made["session_id"].as_str().unwrap_or_default().to_owned();
+        if let Err(error) = self.bind(id.clone()).await {
+            self.destroy(&id).await;
+            return Err(Exception::of_daemon(error));
+        }
+        Ok(id)
     }
 
     pub(crate) async fn beside(&self) -> Result<&str, Exception> {
@@ -93,8 +147,11 @@ impl Shared {
     pub(crate) async fn end(&self) {
         self.close().await;
         if let Some(id) = self.beside.get() {
-            // Nobody is left to be told.
-            let _ = self.call::<methods::SessionDestroy>(json!({"session_id": id})).await;
+            self.destroy(id).await;
         }
     }
+}
+
+fn binding(session: &str) -> BindParams {
+    BindParams { session_id: session.to_owned(), bound: true }
 }

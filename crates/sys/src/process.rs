@@ -62,6 +62,21 @@ pub fn parse_stat(stat: &str) -> Option<ProcessStat> {
     Some(ProcessStat { pid, parent, group, session, zombie, started: fields.nth(15)?.parse().ok()? })
 }
 
+/// How a process ended whose parent has not asked yet, as `wait` would tell it. `None` of one that lives, and where
+/// the kernel does not let this process know.
+pub fn unread_exit_status(process: &ProcessStat) -> Option<i32> {
+    let text = read_text(format!("/proc/{}/stat", process.pid)).ok()?;
+    let now = parse_stat(&text)?;
+    let ids = |name: &str| status_field(process.pid, name);
+    let own = [("Uid", rustix::process::geteuid().as_raw()), ("Gid", rustix::process::getegid().as_raw())];
+    // Of a process that is not all its user's, the kernel says 0.
+    let is_ours = own.iter().all(|(name, own)| {
+        ids(name).is_some_and(|ids| ids.split_whitespace().all(|id| id == own.to_string()))
+    });
+    let status = text.trim_end().rsplit(' ').next()?.parse().ok()?;
+    (now.zombie && now.started == process.started && is_ours).then_some(status)
+}
+
 /// The start time of a running process (not of a zombie); 0 on systems without `/proc`.
 #[cfg(target_os = "linux")]
 pub fn start_time(pid: u32) -> Option<u64> {

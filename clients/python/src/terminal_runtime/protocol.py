@@ -2206,9 +2206,8 @@ class SessionInfo(Shown):
 
 @dataclass(slots=True, kw_only=True)
 class SessionInfoIsolation(Shown):
-    """`"workspace"` is short for `{"profile":"workspace"}`. An object with paths, `net` or
-    `root` and no profile is one of
-    `workspace`.
+    """`"workspace"` is short for `{"profile":"workspace"}`. An object without a profile is
+    one of `workspace`.
     """
 
     #: Accept what this machine can enforce; `session.info` tells what is missing.

@@ -49,6 +49,10 @@ pub(super) fn read(file: &EnvFile, cwd: &Path) -> Result<Found, ConfigError> {
         EnvFile::Named(path) => Ok(Found { settings: settings(&cwd.join(path), true)?, ignored: None }),
         EnvFile::InWorkingDir => {
             let path = cwd.join(".env");
+            // To open a pipe would wait until somebody writes to it.
+            if path.metadata().is_ok_and(|meta| !meta.is_file()) {
+                return Ok(Found::default());
+            }
             let (settings, outside): (Vec<_>, Vec<_>) =
                 settings(&path, false)?.into_iter().partition(|(key, _)| key.reach() == Reach::Inside);
             let names: Vec<_> = outside.iter().map(|(key, _)| key.env()).collect();
@@ -87,4 +91,19 @@ fn is_absent(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::IsADirectory
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// To open it would wait for whoever writes.
+    #[test]
+    fn a_pipe_of_that_name_is_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = std::process::Command::new("mkfifo").arg(dir.path().join(".env")).status().unwrap();
+        assert!(made.success());
+        let found = read(&EnvFile::InWorkingDir, dir.path()).unwrap();
+        assert!(found.settings.is_empty() && found.ignored.is_none());
+    }
 }

@@ -56,7 +56,8 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// What isolated sessions never see, wherever it lies: directories, tokens and keys of the daemon and its user.
+    /// What isolated sessions never see, wherever it lies: directories, tokens, keys and the log of the daemon and its user, and
+    /// the programs that it runs outside.
     pub(crate) fn private_paths(&self) -> Vec<PathBuf> {
         let Places { runtime, state, config_file: _, config, is_common_to_homes: _ } = &self.places;
         let mut paths = vec![runtime.clone(), state.clone(), config.clone()];
@@ -71,6 +72,10 @@ impl Settings {
             }
         }
         paths.extend(self.relay_tls.key.clone());
+        paths.extend(self.log_file.clone().filter(|file| file.exists()));
+        paths.extend(self.host_program.clone());
+        let engine = self.container_engine.as_ref().map(PathBuf::from);
+        paths.extend(engine.filter(|engine| engine.is_absolute()));
         paths
     }
 }

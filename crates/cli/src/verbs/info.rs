@@ -2,6 +2,7 @@
 
 use trl_protocol::exec::{ExecInfo, ExecState, ListParams};
 use trl_protocol::methods;
+use trl_protocol::quote::inline;
 use trl_protocol::session::{SessionInfo, SessionParams};
 
 use crate::context::Context;
@@ -74,7 +75,7 @@ fn fields(session: &SessionInfo, output: Output) -> String {
     }
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
     rows.iter()
-        .map(|(name, value)| format!("{}  {value}\n", output.paint.dim(&format!("{name:<width$}"))))
+        .map(|(name, value)| format!("{}  {}\n", output.paint.dim(&format!("{name:<width$}")), inline(value)))
         .collect()
 }
 

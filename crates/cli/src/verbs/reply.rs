@@ -5,7 +5,7 @@ use trl_protocol::methods;
 
 use crate::context::Context;
 use crate::failure::Result;
-use crate::identity::Who;
+use crate::identity::{Who, explained};
 use crate::letter;
 use crate::verbs::send;
 
@@ -28,6 +28,6 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
     let mut speaks = args.who.speak(&client).await?;
     let params =
         ReplyParams { message_id: args.message.clone(), text: text.into(), ..ReplyParams::default() };
-    let sent = speaks.call::<methods::MailReply>(&params).await?;
+    let sent = speaks.call::<methods::MailReply>(&params).await.map_err(explained)?;
     send::told(&sent, context)
 }

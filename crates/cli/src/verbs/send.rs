@@ -1,22 +1,20 @@
 //! `trl send`: a message to another agent, and its reply if that is waited for.
 
 use std::ffi::OsString;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use trl_client::{Client, Conversation, Error};
+use trl_client::{Client, Conversation};
 use trl_protocol::mail::{AwaitParams, AwaitedReply, SendParams, Sent};
-use trl_protocol::{Code, methods};
+use trl_protocol::methods;
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
-use crate::identity::Who;
+use crate::identity::{TRY_AGAIN, Who, explained, is_replaced};
 use crate::verbs::sent::why;
 use crate::{letter, output};
 
 /// What `timeout` of coreutils ends with.
 const TIMED_OUT: u8 = 124;
-/// Before a daemon that is being replaced is asked again: nothing tells when the next one listens.
-const TRY_AGAIN: Duration = Duration::from_millis(100);
 const DEFAULT_WAIT: &str = "--wait=60";
 
 /// Send a message to an agent
@@ -73,9 +71,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
             Ok(sent) => break sent,
             // It may have been stored all the same; under the same id it is not sent twice.
             Err(error) if is_replaced(&error) && attempts > 0 => attempts -= 1,
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(explained(error)),
         }
-        speaks = args.who.speak(&client).await?;
+        speaks = args.who.speak_again(&client).await?;
     };
     let Some(wait) = args.wait else { return told(&sent, context) };
     let id = sent.message_id;
@@ -120,7 +118,7 @@ async fn hear(
         match speaks.call::<methods::MailAwaitReply>(&params).await {
             Ok(heard) => return Ok(heard),
             Err(error) if is_replaced(&error) && left > 0.0 => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(explained(error)),
         }
         speaks = loop {
             match who.speak(client).await {
@@ -129,15 +127,6 @@ async fn hear(
                 Err(error) => return Err(error),
             }
         };
-    }
-}
-
-/// The daemon is ending, or is gone.
-fn is_replaced(error: &Error) -> bool {
-    match error {
-        Error::Lost { .. } => true,
-        Error::Fault(fault) => fault.code == Code::ShuttingDown,
-        _ => false,
     }
 }
 

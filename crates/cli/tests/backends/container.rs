@@ -236,6 +236,59 @@ fn isolation_and_limits_become_options_of_the_engine() {
     world.assert_no_leftovers();
 }
 
+/// The engine sets the limits, the container's own control group says which was hit.
+#[test]
+fn limits_are_accepted_and_told() {
+    let Some(world) = Containers::new() else { return };
+    let home = Home::new();
+    let daemon = Daemon::start(&home, &world);
+    let limits = json!({"disk": "1M", "memory": "64M", "pids": 12});
+    daemon.ok(m::SessionCreate::NAME, json!({"name": "s", "isolation": "workspace", "limits": limits}));
+    let report = daemon.ok(m::SessionInfo::NAME, json!({"session_id": "s"}))["isolation"].clone();
+    assert!(report["enforced"].to_string().contains("limit disk"), "{report}");
+    let run = |command: &str| daemon.ok(m::ExecRun::NAME, json!({"session_id": "s", "command": command}));
+    let ran = run("head -c 2000000 /dev/zero >/tmp/x");
+    assert_ne!(ran["exit_code"], 0, "{ran}");
+    let ran = run("(head -c 200000000 /dev/zero | tr -d x >/dev/null; :) && echo fine");
+    assert_eq!((&ran["stdout"], ran.get("limit")), (&json!("fine\n"), None), "{ran}");
+    let ran = run("(x=$(head -c 100000000 /dev/zero | tr '\\0' x)); true");
+    assert_eq!(ran["limit"], "memory", "{ran}");
+    assert!(
+        !Path::new("oom").exists(),
+        "what watches the container leaves nothing in the daemon's directory"
+    );
+    let ran = run("(for i in $(seq 30); do sleep 100 & done; wait); true");
+    assert_eq!(ran["limit"], "pids", "{ran}");
+    daemon.fails(m::SessionCreate::NAME, json!({"limits": {"disk": "1M"}}), "ISOLATION_UNAVAILABLE");
+    daemon.end();
+    world.assert_no_leftovers();
+}
+
+/// Neither what the image has there nor what is mounted.
+#[test]
+fn what_is_hidden_is_empty() {
+    let Some(world) = Containers::new() else { return };
+    let home = Home::new();
+    let data = tempfile::tempdir_in(world.dir.path()).unwrap();
+    std::fs::create_dir(data.path().join("dir")).unwrap();
+    for file in ["seen", "file", "dir/file"] {
+        std::fs::write(data.path().join(file), "content").unwrap();
+    }
+    let data = data.path().display().to_string();
+    let hide = [format!("{data}/dir"), format!("{data}/file"), "/root".into(), "/etc".into()];
+    let isolation = json!({"profile": "workspace", "read": [data], "hide": hide});
+    let daemon = Daemon::start(&home, &world);
+    daemon.ok(m::SessionCreate::NAME, json!({"name": "s", "isolation": isolation, "limits": {"disk": "1M"}}));
+    let command = format!("ls /etc; ls {data}/dir; cat {data}/file; cat {data}/seen; cat /etc/passwd");
+    let ran = daemon.ok(m::ExecRun::NAME, json!({"session_id": "s", "command": command}));
+    let stdout = ran["stdout"].as_str().unwrap();
+    // The engine itself puts a few files into /etc.
+    assert!(stdout.ends_with("content") && !stdout.contains("passwd") && !stdout.contains("root:"), "{ran}");
+    assert_eq!(stdout.matches("content").count(), 1, "{ran}");
+    daemon.end();
+    world.assert_no_leftovers();
+}
+
 /// A container that somebody else has started, and that stays.
 struct Running<'a> {
     containers: &'a Containers,

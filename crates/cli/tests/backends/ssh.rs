@@ -324,6 +324,48 @@ fn isolation_is_enforced_over_there() {
     far.assert_no_leftovers();
 }
 
+/// What the next session runs outside of any isolation.
+#[test]
+fn an_isolated_session_cannot_change_the_host_program() {
+    let Some(far) = Far::new() else { return };
+    let home = Home::new();
+    let daemon = Daemon::start(&home, &far);
+    let over_there = far.dir.path().join("home");
+    let isolation = json!({"profile": "workspace", "write": [over_there]});
+    let create = json!({"name": "s", "isolation": isolation, "working_dir": over_there});
+    daemon.ok(m::SessionCreate::NAME, create);
+    let command = "echo x >seen; cd cache; ls trl; for f in trl/host-*; do echo x >$f; done; mv trl other || mv ../cache ../c";
+    let ran = daemon.ok(m::ExecRun::NAME, json!({"session_id": "s", "command": command}));
+    assert_eq!((&ran["stdout"], &ran["exit_code"]), (&json!(""), &json!(1)), "{ran}");
+    assert!(over_there.join("seen").exists());
+    let programs: Vec<_> = std::fs::read_dir(over_there.join("cache/trl")).unwrap().flatten().collect();
+    assert!(programs.len() == 1 && programs[0].metadata().unwrap().len() > 1000, "{programs:?}");
+    daemon.end();
+    far.assert_no_leftovers();
+}
+
+#[test]
+fn a_host_program_that_was_removed_over_there_is_brought_again() {
+    let Some(far) = Far::with(Sharing::None) else { return };
+    let home = Home::new();
+    let daemon = Daemon::start(&home, &far);
+    daemon.ok(m::SessionCreate::NAME, json!({"name": "s"}));
+    daemon.ok(m::ExecRun::NAME, json!({"session_id": "s", "command": "x=kept"}));
+    let cache = far.dir.path().join("home/cache/trl");
+    std::fs::remove_dir_all(&cache).unwrap();
+    daemon.ok(m::SessionCreate::NAME, json!({"name": "t"}));
+    daemon.ok(m::ExecRun::NAME, json!({"session_id": "t", "command": "true"}));
+    // A connection that breaks needs the program, too.
+    std::fs::remove_dir_all(&cache).unwrap();
+    for pid in far.connections() {
+        process::signal(pid, process::Signal::KILL);
+    }
+    let ran = daemon.ok(m::ExecRun::NAME, json!({"session_id": "s", "command": "echo $x"}));
+    assert_eq!(ran["stdout"], "kept\n", "{ran}");
+    daemon.end();
+    far.assert_no_leftovers();
+}
+
 #[test]
 fn a_machine_of_another_architecture_is_refused_with_both_named() {
     let Some(far) = Far::new() else { return };

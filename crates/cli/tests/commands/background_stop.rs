@@ -115,7 +115,27 @@ fn what_it_has_left_goes_on(shell: Shell) {
     assert!(!process::alive(left));
 }
 
+/// The shell of the command obeys at once, its program not at all.
+fn a_named_signal_reaches_what_a_stop_has_left(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    let text = format!(
+        "$SIG{{INT}} = $SIG{{TERM}} = 'IGNORE'; $SIG{{USR1}} = sub {{ rename 'pid', 'heard'; exit 5 }};\n{UP}"
+    );
+    let program = write(&daemon, "listener.pl", &text);
+    let exec_id = session.start(json!({"command": format!("{program} & wait"), "timeout_s": 0}));
+    let pid = session.dir.join("pid");
+    trl_testkit::wait_until("the program is up", trl_testkit::GUARD, || read(&pid).is_some());
+    let shell_pid = session.exec_info(&exec_id)["pid"].as_i64().unwrap_or_default() as i32;
+    session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id}));
+    trl_testkit::wait_until("its shell is gone", trl_testkit::GUARD, || !process::alive(shell_pid));
+    session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id, "signal": "USR1"}));
+    let ended = session.connection.ok(m::ExecWait::NAME, json!({"exec_id": exec_id}));
+    assert!(process::exists(session.dir.join("heard")), "{ended}");
+}
+
 in_each_shell!(
+    a_named_signal_reaches_what_a_stop_has_left,
     programs_have_time_to_clean_up,
     what_ignores_every_signal_is_killed_and_told_so,
     a_deadline_gives_the_same_time,

@@ -151,6 +151,23 @@ fn a_reader_that_leaves_ends_the_command_quietly() {
     prints(&trl(&daemon, &["run", "echo free"]), 0, "free\n", "");
 }
 
+/// Names of directories and files are anybody's: nothing in them is for the terminal.
+#[test]
+fn what_is_told_of_a_session_is_harmless() {
+    let daemon = daemon!();
+    let odd = "d\u{1b}]0;title\u{7}\nState  idle";
+    prints(&trl(&daemon, &["run", "--", "sh", "-c", "mkdir \"$1\"", "sh", odd]), 0, "", "");
+    assert_eq!(trl(&daemon, &["run", "cd d*"]).status.code(), Some(0));
+    for args in [&["info", "default"][..], &["ls"], &["run", "--config", odd, "true"]] {
+        let output = trl(&daemon, args);
+        let told = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert!(
+            told.contains("]0;title") && !told.contains('\u{1b}') && !told.contains("\nState  idle"),
+            "{told:?}"
+        );
+    }
+}
+
 #[test]
 fn a_busy_session_is_waited_for_unless_told_otherwise() {
     let daemon = daemon!();

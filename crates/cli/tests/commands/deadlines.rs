@@ -277,7 +277,58 @@ fn the_status_is_that_of_the_signal(shell: Shell) {
     }
 }
 
+/// Says that it is up, and ends in its own way when it gets the signal.
+fn catcher(daemon: &trl_testkit::Daemon, signal: &str, end: &str) -> String {
+    let name: String = end.chars().filter(char::is_ascii_alphanumeric).collect();
+    let path = daemon.work().join(format!("{signal}-{name}.pl"));
+    let text = format!(
+        "$SIG{{INT}} = 'IGNORE'; $SIG{{{signal}}} = sub {{ {end} }}; $| = 1; print \"up\\n\"; sleep 1 while 1;\n"
+    );
+    assert!(std::fs::write(&path, text).is_ok());
+    format!("perl {}", path.display())
+}
+
+fn a_program_that_catches_the_signal_has_a_status_of_its_own(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    session.put_state();
+    for (signal, end, code, named) in [
+        ("INT", "exit 9", 9, None),
+        ("INT", "exit 0", 0, None),
+        // A number of its own choice, and no signal.
+        ("INT", "exit 130", 130, None),
+        ("INT", "kill 'USR1', $$; sleep 9", 138, Some("SIGUSR1")),
+        ("TERM", "exit 7", 7, None),
+    ] {
+        let program = catcher(&daemon, signal, end);
+        for (form, background) in [
+            ("PROGRAM; touch hit", false),
+            ("PROGRAM | PROGRAM; touch hit", false),
+            ("PROGRAM", true),
+            ("PROGRAM; touch hit", true),
+        ] {
+            let command = form.replace("PROGRAM", &program);
+            let (request, _) = session.stream_until(
+                json!({"command": command, "timeout_s": 1, "background": background, "merge_stderr": true}),
+                "up\n",
+            );
+            let ended = session.connection.finish(request).data();
+            assert_eq!(ended["timed_out"], true, "{command} {ended}");
+            let (told, by) = (ended["exit_code"].as_i64(), ended["signal"].as_str());
+            // bash and zsh in the background tell what they make of it themselves.
+            if !background || shell == Shell::Sh || form == "PROGRAM" {
+                assert_eq!((told, by), (Some(code), named), "{end}: {command} {background} {ended}");
+            }
+            let has_run = process::exists(daemon.work().join("kept/hit"));
+            assert!(background || !has_run, "{command}: the rest ran");
+            session.run("rm -f hit").exits(0);
+        }
+        session.keeps_state();
+    }
+}
+
 in_each_shell!(
+    a_program_that_catches_the_signal_has_a_status_of_its_own,
     the_status_is_that_of_the_signal,
     a_sleep_is_ended_and_the_state_is_untouched,
     nothing_of_the_rest_runs,

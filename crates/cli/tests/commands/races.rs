@@ -51,6 +51,9 @@ fn a_restart_meets_a_running_command(shell: Shell) {
         assert_ne!(data["exit_code"], 0, "{data}");
     } else {
         assert_eq!(code(&restarted), "SESSION_BUSY");
+        // A restart cannot be queued.
+        let problem = restarted.err().unwrap_or_default().to_string();
+        assert!(problem.contains("exec.cancel") && !problem.contains("wait_s"), "{problem}");
         session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id}));
         session.connection.finish(request).data();
     }

@@ -108,6 +108,22 @@ fn the_environment_can_be_replaced(shell: Shell) {
     assert_eq!(names, ["A", "PATH"], "{seen}");
 }
 
+/// A replaced environment leaves the session's own as the session has made it.
+fn what_was_unset_or_not_exported_any_more_stays_so(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session_with(shell, json!({"env": {"GONE": "1", "INNER": "2"}}));
+    // A variable that is made anew is not exported.
+    session.run("unset GONE OLDPWD; unset INNER; INNER=3").exits(0);
+    for background in [false, true] {
+        let command = "echo $? ${GONE-unset} $INNER";
+        let params =
+            json!({"command": command, "env": {"A": "1"}, "replace_env": true, "background": background});
+        session.run_with(params).exits(0).prints("0 unset 3\n", "");
+    }
+    let after = "echo ${GONE-unset} ${OLDPWD-unset} $INNER; printenv GONE OLDPWD INNER; echo $?";
+    session.run(after).exits(0).prints("unset unset 3\n1\n", "");
+}
+
 fn one_commands_posix_mode_ends_with_it(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
@@ -136,6 +152,8 @@ fn a_background_command_has_limits_aliases_and_true_line_numbers(shell: Shell) {
             let number = ran.stderr.split(|c: char| !c.is_ascii_digit()).find(|part| !part.is_empty());
             assert_eq!(number, Some(line), "{ran:?}");
         }
+        let complaint = session.run_with(beside("nosuchcommand")).stderr;
+        assert!(shell == Shell::Zsh || !complaint.contains("eval"), "{complaint}");
         // What is read first is not to be seen.
         let ran = session.run_with(beside("echo \"[$BASH_ENV][$0]\""));
         ran.exits(0).prints(&format!("[][{}]\n", shell.name()), "");
@@ -155,6 +173,7 @@ fn a_directory_that_is_gone_is_named(shell: Shell) {
 }
 
 in_each_shell!(
+    what_was_unset_or_not_exported_any_more_stays_so,
     both_outputs_can_be_one_stream_in_true_order,
     the_kind_of_terminal_is_the_sessions,
     the_environment_can_be_replaced,

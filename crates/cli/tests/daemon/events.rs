@@ -90,6 +90,14 @@ fn a_session_that_lost_its_host_and_one_that_waits_are_told() {
     assert_eq!(rest, ["finished", "started", "finished"]);
     session.kill_host();
     assert_eq!(next(&mut watcher, request)["change"], "lost");
+    let params = session.params(json!({}));
+    session.connection.ok(m::SessionRestart::NAME, params);
+    let again = next(&mut watcher, request);
+    assert_eq!(
+        (&again["change"], &again["session_id"]),
+        (&json!("restarted"), &json!(session.id)),
+        "{again}"
+    );
 }
 
 #[test]

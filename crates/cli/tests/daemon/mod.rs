@@ -9,4 +9,5 @@ mod other_users;
 mod protocol_rules;
 mod secrets;
 mod standby;
+mod swerex;
 mod transports;

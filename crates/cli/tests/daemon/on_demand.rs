@@ -193,6 +193,11 @@ fn bad_settings_name_the_place_and_the_remedy() {
         assert_eq!(output.status.code(), Some(code), "{output:?}");
         assert!(stderr(&output).contains(expected), "{output:?}");
     }
+    for flag in ["--home", "--socket"] {
+        let output = home.trl(&[flag, "", "ls"]);
+        assert_eq!(output.status.code(), Some(64), "{output:?}");
+        assert!(stderr(&output).contains(flag), "{output:?}");
+    }
     let output = home.trl(&["--http", "127.0.0.1:0"]);
     assert_eq!(output.status.code(), Some(78));
     assert!(stderr(&output).contains("TRL_AUTH_TOKEN"), "{output:?}");

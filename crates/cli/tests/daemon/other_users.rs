@@ -353,6 +353,63 @@ fn tokens_and_state_of_another_user_are_not_used() {
     }
 }
 
+/// Settings choose programs that run as this user, and who may ask for what.
+#[test]
+fn settings_that_others_could_have_written_or_can_read_a_token_in_are_refused() {
+    if !needs::root(WHY) {
+        return;
+    }
+    let daemon = Daemon::builder(trl!()).prepare();
+    let token = "http = \"127.0.0.1:0\"\nauth_token = \"a-token-that-is-long-enough-0123456789\"\n";
+    for (text, mode, owner, problem) in [
+        (token, 0o644, 0, "others can read it (mode 0644)"),
+        (token, 0o640, 0, "others can read it (mode 0640)"),
+        ("", 0o666, 0, "others can write it (mode 0666)"),
+        ("", 0o600, NOBODY, "belongs to user 65534"),
+    ] {
+        let file = daemon.work().join("config.toml");
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+        chown(&file, Some(owner), Some(owner)).unwrap();
+        let output = serve(&daemon).args(["--config", "config.toml"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(78), "{problem}: {output:?}");
+        assert!(stderr(&output).contains(problem), "{problem}: {output:?}");
+        fs::remove_file(&file).unwrap();
+    }
+}
+
+/// Not even to the log: a link there could lead to any file of ours.
+#[test]
+fn nothing_is_written_into_a_state_directory_of_another_user() {
+    if !needs::root(WHY) {
+        return;
+    }
+    let daemon = Daemon::builder(trl!()).prepare();
+    let (theirs, ours) = (daemon.work().join("theirs"), daemon.work().join("ours"));
+    fs::create_dir(&theirs).unwrap();
+    fs::write(&ours, "").unwrap();
+    symlink(&ours, theirs.join("daemon.log")).unwrap();
+    chown(&theirs, Some(NOBODY), Some(NOBODY)).unwrap();
+    let refused = |state: &Path| {
+        let output = serve(&daemon).arg("--detached").arg("--state-dir").arg(state).output().unwrap();
+        assert_ne!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(fs::read_to_string(&ours).unwrap(), "");
+    };
+    refused(&theirs);
+    fs::remove_file(theirs.join("daemon.log")).unwrap();
+    refused(&theirs);
+    assert_eq!(fs::read_dir(&theirs).unwrap().count(), 0);
+    // Nor to what is no file in a directory of ours, or through a link in it.
+    let own = daemon.work().join("state");
+    fs::create_dir(&own).unwrap();
+    symlink(&ours, own.join("daemon.log")).unwrap();
+    refused(&own);
+    fs::remove_file(own.join("daemon.log")).unwrap();
+    let made = Command::new("mkfifo").arg(own.join("daemon.log")).status().unwrap();
+    assert!(made.success());
+    refused(&own);
+}
+
 /// The system's directories belong to root, and there they seem to belong to the user who stands for everybody
 /// that the namespace does not know. It is no reason to refuse them.
 #[test]

@@ -190,7 +190,36 @@ fn every_kind_of_state_comes_back(shell: Shell) {
     }
 }
 
+/// New shells are counted over all hosts of the session.
+fn new_shells_are_counted_on(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session(shell);
+    for count in 1..=2 {
+        assert_eq!(restart(&mut session)["restarts"], count);
+    }
+    lose(&mut session);
+    assert_eq!(restart(&mut session)["restarts"], 3);
+}
+
+/// A limit on file sizes keeps the shell from writing its state; nobody is told that it was restored.
+fn a_state_that_was_not_saved_is_not_told_as_restored(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session_with(shell, json!({"limits": {"file_size": "4M"}}));
+    session.ok("kept=no");
+    let told =
+        |session: &mut Session| session.run("echo \"<$kept>\"").exits(0).prints("<>\n", "").notes.concat();
+    restart(&mut session);
+    let note = told(&mut session);
+    assert!(note.contains("had not been saved") && !note.contains("restored"), "{note}");
+    lose(&mut session);
+    restart(&mut session);
+    let note = told(&mut session);
+    assert!(note.contains("had not been saved") && !note.contains("restored"), "{note}");
+}
+
 in_each_shell!(
+    new_shells_are_counted_on,
+    a_state_that_was_not_saved_is_not_told_as_restored,
     nothing_of_it_runs_on,
     nothing_of_it_runs_on_without_a_daemon,
     nothing_of_it_runs_on_without_its_keeper,

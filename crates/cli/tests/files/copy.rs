@@ -155,5 +155,11 @@ fn what_cannot_be_copied_is_told() {
         assert!(!output.status.success(), "{args:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains(said), "{args:?}: {output:?}");
     }
+    for args in [["s:none", "/tmp"], ["/no/such/file", "s:"], [&here, "s:none/x"]] {
+        let output = daemon.trl(&[&["cp", "--json"][..], &args].concat());
+        assert_eq!(output.status.code(), Some(66), "{args:?}: {output:?}");
+        let said = [output.stdout, output.stderr].concat();
+        assert!(String::from_utf8_lossy(&said).contains("FILE_NOT_FOUND"), "{args:?}");
+    }
     assert!(!session.dir.join("down").exists() && !daemon.temporary().join("down").exists());
 }

@@ -49,6 +49,18 @@ const COMMANDS: [&str; 15] = [
     "logs",
 ];
 
+/// Neither the harness nor its user waits for a hook to which nothing is said.
+#[test]
+fn a_hook_does_not_wait_for_a_silent_harness() {
+    let daemon = daemon!();
+    let mut hook = daemon.client();
+    hook.args(["hook", "stop"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut hook = hook.spawn().unwrap();
+    let open = hook.stdin.take();
+    wait_until("it ends", GUARD, || hook.try_wait().unwrap().is_some_and(|status| status.success()));
+    drop(open);
+}
+
 /// What a command tells the model to run must be there.
 #[test]
 fn commands_name_tools_and_verbs_that_exist() {

@@ -101,6 +101,27 @@ fn each_harness_gets_its_entry_and_keeps_everything_else() {
     }
 }
 
+/// A project's file may be anybody's: nothing in it reaches the terminal on which a person is asked.
+#[test]
+fn what_is_shown_of_a_file_is_harmless_and_can_be_json() {
+    let home = Home::new();
+    home.write(".cursor/mcp.json", "{\"mcpServers\": {\"x\": {\"command\": \"\u{1b}[2J\"}}}\n");
+    let shown = home.setup(&["cursor", "--dry-run"]);
+    assert!(shown.contains("·[2J") && !shown.contains('\u{1b}'), "{shown:?}");
+    for (args, changed, is_different) in [
+        (&["--dry-run"][..], false, true),
+        (&["-y"], true, true),
+        (&["-y"], false, false),
+        (&["--remove", "-y"], true, true),
+    ] {
+        let told = home.setup(&[&["cursor", "--json"], args].concat());
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(told["changed"], changed, "{args:?}: {told}");
+        assert_eq!(told["difference"].is_string(), is_different, "{args:?}: {told}");
+        assert!(told["file"].as_str().unwrap().ends_with(".cursor/mcp.json"), "{told}");
+    }
+}
+
 #[test]
 fn what_a_user_has_written_for_trl_stays_except_a_command_that_is_gone() {
     let home = Home::new();

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
 
 use std::fs;
-use std::os::unix::fs::{chown, symlink};
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use trl_protocol::{Method as _, methods as m};
 
@@ -149,8 +149,8 @@ fn links_in_the_workspace_do_not_lead_out_of_it() {
 fn the_daemons_own_files_are_never_given() {
     for daemon in daemons() {
         let home = daemon.home().canonicalize().unwrap();
+        // The daemon has made it: a session could create one that is missing.
         let config = home.join("config");
-        fs::create_dir_all(&config).unwrap();
         fs::write(config.join("token"), "token").unwrap();
         let work = made(&daemon, "here");
         let outside = daemon.user_home().join("link");
@@ -186,6 +186,54 @@ fn the_daemons_own_files_are_never_given() {
             }
             session.destroy();
         }
+    }
+}
+
+/// Tokens, and programs that the daemon runs outside.
+#[test]
+fn what_settings_name_is_never_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let work = dir.path().canonicalize().unwrap();
+    fs::create_dir(work.join("tokens")).unwrap();
+    fs::write(work.join("tokens/other:1"), "secret").unwrap();
+    for file in ["token", "engine"] {
+        fs::write(work.join(file), "secret").unwrap();
+        fs::set_permissions(work.join(file), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let settings = |engine: &str| {
+        let work = work.display();
+        format!(
+            "container_engine = \"{work}/{engine}\"\n[runtimes.other]\nkind = \"trl\"\nurl = \"https://other:1\"\ntoken_file = \"{work}/token\"\n"
+        )
+    };
+    fs::write(work.join("config.toml"), settings("engine")).unwrap();
+    let started = || Daemon::builder(trl!()).arg("--config").arg(work.join("config.toml")).start();
+    let daemon = started();
+    let params = json!({"isolation": "workspace", "working_dir": work});
+    let mut session = daemon.session_with(Shell::Bash, params.clone());
+    session.run("cat token engine config.toml; ls -A tokens").exits(0).prints("", "");
+    for attempt in
+        ["echo x > engine", "rm engine", "mv engine other", "touch tokens/new", "echo x > config.toml"]
+    {
+        assert_ne!(session.run(attempt).exit_code, Some(0), "{attempt}");
+    }
+    drop(daemon);
+    // A session that can write where a program is missing could put one there.
+    fs::write(work.join("config.toml"), settings("missing")).unwrap();
+    let daemon = started();
+    let fault = refused(&daemon, params);
+    assert!(message(&fault).contains("missing") && message(&fault).contains("create it first"), "{fault}");
+}
+
+#[test]
+fn an_object_without_a_profile_isolates() {
+    let daemon = daemon!();
+    fs::write(daemon.user_home().join("secret"), "secret").unwrap();
+    for isolation in [json!({"net": "none"}), json!({"best_effort": true}), json!({})] {
+        let mut session = daemon.session_with(Shell::Bash, json!({"isolation": isolation}));
+        assert_eq!(session.info()["isolation"]["requested"]["profile"], "workspace", "{isolation}");
+        assert_ne!(session.run("cat ~/secret").exit_code, Some(0), "{isolation}");
+        session.destroy();
     }
 }
 

@@ -4,6 +4,7 @@ mod autorespond;
 mod exchange;
 mod follow;
 mod hooks;
+mod interrupted;
 mod people;
 #[cfg(feature = "relay-nats")]
 mod relay;

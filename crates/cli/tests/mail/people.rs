@@ -173,6 +173,27 @@ fn held_mail_goes_its_way_after_a_restart_without_being_asked() {
 }
 
 #[test]
+fn looking_at_mail_takes_none_from_a_live_session() {
+    let daemon = with_agents(&["ann", "bob"]);
+    let mut ann = daemon.connect();
+    ann.ok(m::AgentUse::NAME, json!({"agent": "ann"}));
+    let mut bob = daemon.connect();
+    bob.ok(m::AgentUse::NAME, json!({"agent": "bob", "harness": "server"}));
+    for look in ["--peek", "--peek", "--held", "--dead-letters"] {
+        assert!(daemon.trl(&["inbox", look, "--as", "bob"]).status.success());
+    }
+    let sessions = ann.ok(m::AgentSessions::NAME, json!({"agent": "bob"}))["sessions"].clone();
+    assert_eq!(sessions.as_array().unwrap().len(), 1, "{sessions}");
+    ann.ok(m::MailSend::NAME, json!({"to": "bob", "text": "for the server"}));
+    assert_eq!(bob.ok(m::MailInbox::NAME, json!({"wait_s": 10}))["messages"][0]["text"], "for the server");
+    // A terminal that is a session stays one.
+    assert!(daemon.trl(&["inbox", "--as", "bob"]).status.success());
+    assert!(daemon.trl(&["inbox", "--peek", "--as", "bob"]).status.success());
+    let sessions = ann.ok(m::AgentSessions::NAME, json!({"agent": "bob"}))["sessions"].clone();
+    assert_eq!(sessions.as_array().unwrap().len(), 2, "{sessions}");
+}
+
+#[test]
 fn before_there_is_an_agent_people_are_told_how_to_make_one() {
     let daemon = daemon!();
     for arguments in [&["inbox"][..], &["send", "bob", "hello"], &["contacts"]] {

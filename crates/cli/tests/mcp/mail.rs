@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
 
 use serde_json::{Value, json};
+use trl_protocol::{Method as _, methods as m};
 use trl_testkit::{Daemon, daemon};
 
 use super::client::{Mcp, text};
@@ -54,6 +55,25 @@ fn a_message_is_shown_until_it_is_acknowledged() {
     assert_eq!(rest["messages"].as_array().unwrap().len(), 1, "{rest}");
     becomes_read(&daemon, "ann", &sent["message_id"]);
     assert_eq!(bob.fields("inbox", json!({"seen": ids(&rest)}))["messages"], json!([]));
+}
+
+#[test]
+fn waiting_for_mail_outlives_the_daemon() {
+    let mut daemon = daemon!();
+    let (mut ann, mut bob) = ann_and_bob(&daemon);
+    let connections = |daemon: &Daemon| {
+        daemon.connect().ok(m::SystemStats::NAME, json!({}))["connections"].as_u64().unwrap()
+    };
+    let before = connections(&daemon);
+    let asked = bob.ask("tools/call", json!({"name": "inbox", "arguments": {"wait_s": 30}}));
+    trl_testkit::wait_until("bob waits", trl_testkit::GUARD, || connections(&daemon) > before);
+    // The clients start the next one.
+    daemon.kill9();
+    ann.call("send", json!({"to": "bob", "text": "late"}));
+    let answer = bob.answer_to(asked);
+    assert_eq!(answer["result"]["structuredContent"]["messages"][0]["text"], "late", "{answer}");
+    drop((ann, bob));
+    assert!(daemon.trl(&["shutdown"]).status.success());
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod clients;
 mod conforms;
 mod faults;
 mod files;
+mod leaving;
 mod mail;
 mod recorded;
 mod server;

@@ -44,6 +44,18 @@ fn creation_tells_what_was_made(shell: Shell) {
     session.run("echo $GIVEN; echo $TRL_SESSION_ID").exits(0).prints(&format!("v\n{}\n", session.id), "");
 }
 
+/// Those that were given and are still exported, and those exported since: the same in each shell.
+fn variables_are_told_while_they_are_exported(shell: Shell) {
+    let daemon = daemon!();
+    let mut session = daemon.session_with(shell, json!({"env": {"STAYS": "1", "GONE": "2", "INNER": "3"}}));
+    assert_eq!(session.info()["env_keys"], json!(["GONE", "INNER", "STAYS"]));
+    session.ok("cd /; unset GONE INNER; INNER=3; LATER=4; export LATER; own=5");
+    // The state is printed after the reply.
+    session.ok("true; :");
+    session.ok("true; :");
+    assert_eq!(session.info()["env_keys"], json!(["LATER", "STAYS"]));
+}
+
 fn only_names_of_variables_are_told(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session_with(shell, json!({"env": {"API_KEY": "s3cr3t-value"}}));
@@ -158,8 +170,19 @@ fn a_lost_host_is_told_of(shell: Shell) {
     assert!(!process::exists(daemon.work().join("kept/hit")));
 }
 
+#[test]
+fn limits_are_told_whichever_they_are() {
+    let daemon = daemon!();
+    for (name, most) in [("max_queue", 3), ("max_commands", 7), ("journal_bytes", 1_000_000)] {
+        let mut session = daemon.session_with(Shell::Sh, json!({"limits": {name: most}}));
+        assert_eq!(session.info()["limits"][name], json!(most), "{name}");
+    }
+    assert_eq!(daemon.session(Shell::Sh).info()["limits"], Value::Null);
+}
+
 in_each_shell!(
     creation_tells_what_was_made,
+    variables_are_told_while_they_are_exported,
     only_names_of_variables_are_told,
     a_session_ends_with_everything_in_it,
     a_running_command_hears_of_its_sessions_end,

@@ -244,7 +244,7 @@ fn start_up_files_that_do_not_heed_an_interrupt_are_left_by_force() {
     let daemon = daemon!();
     for (shell, file) in WITH_FILES {
         let told = daemon.work().join(format!("pid-{}", shell.name()));
-        let program = format!("sh -c 'echo $$ > {}; exec sleep 1000'", told.display());
+        let program = format!("sh -c 'trap \"\" HUP; echo $$ > {}; exec sleep 1000'", told.display());
         let text = format!("trap '' INT; were_read=yes; {program}\n");
         fs::write(daemon.user_home().join(file), text).unwrap();
         let mut session = daemon.session_with(shell, json!({"rc": true}));
@@ -267,7 +267,8 @@ fn a_signal_that_ends_nothing_leaves_start_up_files_alone() {
     let mut session = daemon.session_with(shell, json!({"rc": true}));
     let params = session.params(json!({"signal": "WINCH"}));
     session.connection.ok(m::ExecCancel::NAME, params);
-    fs::write(daemon.user_home().join("go"), "").unwrap();
+    // Longer than files that do not heed an interrupt are waited for.
+    daemon.session(Shell::Sh).ok("sleep 2.5; touch ~/go");
     session.run("echo $kept").exits(0).prints("yes\n", "");
 }
 

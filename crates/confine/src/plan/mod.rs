@@ -131,6 +131,10 @@ pub enum PlanError {
     Relative { field: &'static str, path: String },
     #[error("{field}: `{path}` cannot be given to an isolated session: it holds the daemon's own files")]
     Own { field: &'static str, path: String },
+    #[error(
+        "`{path}` must be kept from the session, which could create it: create it first, or give the session no directory above it"
+    )]
+    OwnMissing { path: String },
     #[error("{field}: there is no `{path}`")]
     NotThere { field: &'static str, path: String },
     #[error("{field}: `{path}` cannot be given to an isolated session: name the directories that are needed")]
@@ -158,7 +162,7 @@ pub fn session(isolation: &Isolation, setting: &Setting, look: Look<'_>) -> Resu
     builder.named("write", &write, true, setting)?;
     builder.hide(&isolation.hide, setting)?;
     let own_in_reach = builder.own_in_reach(setting);
-    builder.own(setting, &root);
+    builder.own(setting, &root)?;
     Ok(Plan {
         root,
         own_in_reach,
@@ -397,22 +401,35 @@ impl Builder<'_> {
         setting.hidden.iter().find(|own| self.mounts.iter().any(|mount| holds(mount, own))).cloned()
     }
 
-    /// The daemon's own directories, wherever they would be visible, and the way to the shell.
-    fn own(&mut self, setting: &Setting, root: &Root) {
-        let mut shown: Vec<(PathBuf, PathBuf)> = Vec::new();
+    /// The daemon's own directories, wherever they would be visible, and the way to the shell. Nothing can be mounted over
+    /// what does not exist, so the session must not be able to create it.
+    fn own(&mut self, setting: &Setting, root: &Root) -> Result<(), PlanError> {
+        let mut shown: Vec<(PathBuf, PathBuf, bool)> = Vec::new();
         for mount in &self.mounts {
-            if let What::Bind { from, .. } = &mount.what {
-                shown.push((mount.at.clone(), from.clone()));
+            if let What::Bind { from, writable, .. } = &mount.what {
+                shown.push((mount.at.clone(), from.clone(), *writable));
             }
         }
-        if let Root::Overlay(from) | Root::Writable(from) = root {
-            shown.push((PathBuf::from("/"), from.clone()));
+        match root {
+            Root::Assembled => {}
+            Root::Overlay(from) => shown.push((PathBuf::from("/"), from.clone(), false)),
+            Root::Writable(from) => shown.push((PathBuf::from("/"), from.clone(), true)),
         }
+        let exists = |own: &Path| (self.look)(own).is_some();
+        let is_below_another = |own: &Path| {
+            setting.hidden.iter().any(|other| other != own && own.starts_with(other) && exists(other))
+        };
         let mut places: Vec<PathBuf> = Vec::new();
         for own in &setting.hidden {
-            let at =
-                |(at, from): &(PathBuf, PathBuf)| own.strip_prefix(from).ok().map(|below| at.join(below));
-            places.extend(shown.iter().filter_map(at));
+            for (at, from, writable) in &shown {
+                match own.strip_prefix(from) {
+                    Ok(below) if exists(own) => places.push(at.join(below)),
+                    Ok(_) if *writable && !is_below_another(own) => {
+                        return Err(PlanError::OwnMissing { path: own.display().to_string() });
+                    }
+                    Ok(_) | Err(_) => {}
+                }
+            }
         }
         places.sort();
         places.dedup();
@@ -422,6 +439,7 @@ impl Builder<'_> {
         if let Some(io_dir) = &setting.io_dir {
             self.add(IO_PATH, What::Bind { from: io_dir.clone(), writable: false, required: true });
         }
+        Ok(())
     }
 
     /// Parents first; at one place, what was added last is on top. Other names come when everything has its own.

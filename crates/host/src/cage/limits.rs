@@ -5,6 +5,7 @@ use trl_confine::linux::{ProcessLimit, ProcessLimits, Step};
 use trl_protocol::exec::HitLimit;
 use trl_protocol::fault::{Code, Fault};
 use trl_protocol::isolation::{Enforced, IsolationReport, Missing};
+use trl_protocol::limits::DEFAULT_JOURNAL_BYTES;
 use trl_protocol::session::SessionLimits;
 use trl_protocol::wire::SessionSpec;
 
@@ -16,6 +17,8 @@ pub(super) enum HeldBy {
     Nothing,
     Namespaces,
     Landlock,
+    /// A container's engine, which has told itself what it enforces.
+    Engine,
 }
 
 /// The limits of each process, and what is said about all limits.
@@ -105,6 +108,7 @@ pub(super) fn bounds(spec: &SessionSpec, groups: &Groups, held_by: HeldBy) -> Re
     if limits.disk.is_some() {
         match held_by {
             HeldBy::Namespaces => enforced("disk", "size of the private tmpfs"),
+            HeldBy::Engine => {}
             HeldBy::Nothing | HeldBy::Landlock => missing.push(Missing {
                 what: "limit disk".to_owned(),
                 why: "only the private directories of an isolated session have a bounded size".to_owned(),
@@ -123,14 +127,8 @@ pub(super) fn bounds(spec: &SessionSpec, groups: &Groups, held_by: HeldBy) -> Re
     Ok(Bounds { each: ProcessLimits { limits: each }, report })
 }
 
-/// Whether a session has limits that need more than the journal.
-pub(super) fn has_any(limits: &SessionLimits) -> bool {
-    let SessionLimits { memory, pids, cpu, open_files, file_size, cpu_time_s, disk, .. } = limits;
-    memory.is_some()
-        || pids.is_some()
-        || cpu.is_some()
-        || open_files.is_some()
-        || file_size.is_some()
-        || cpu_time_s.is_some()
-        || disk.is_some()
+/// Whether a session has limits of its own. The daemon gives each session a size of its journals.
+pub(super) fn are_given(limits: &SessionLimits) -> bool {
+    let usual = SessionLimits { journal_bytes: limits.journal_bytes, ..SessionLimits::default() };
+    *limits != usual || limits.journal_bytes.is_some_and(|bytes| bytes != DEFAULT_JOURNAL_BYTES)
 }

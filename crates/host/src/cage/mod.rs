@@ -4,6 +4,7 @@
 //! `/proc/<pid>/fd`, in a cage that of a process inside which holds the descriptor for as long as the
 //! [`Visible`] lives.
 
+mod container;
 mod environment;
 mod limits;
 
@@ -37,6 +38,8 @@ use limits::HeldBy;
 pub(crate) struct Cage {
     place: Place,
     groups: Groups,
+    /// An engine has set limits for the whole container.
+    engine_bounds: bool,
     limits: ProcessLimits,
     report: Option<IsolationReport>,
     listener: Listener,
@@ -102,11 +105,16 @@ impl Cage {
             groups = Groups::make();
         }
         groups.bound(limits::wanted(spec));
-        let held_by = if isolation.is_none() { HeldBy::Nothing } else { HeldBy::Namespaces };
+        let held_by = match &outside {
+            Some(outside) if !outside.requested.is_none() => HeldBy::Engine,
+            _ if isolation.is_none() => HeldBy::Nothing,
+            _ => HeldBy::Namespaces,
+        };
         let bounds = limits::bounds(spec, &groups, held_by)?;
         let mut cage = Cage {
             place: Place::Open,
             groups,
+            engine_bounds: container::is_bounded(spec),
             limits: bounds.each,
             report: None,
             listener: Listener::default(),
@@ -176,7 +184,7 @@ impl Cage {
     pub(crate) fn described(&self, session: &SessionLimits) -> Confinement {
         Confinement {
             isolation: self.report.clone().map(Box::new),
-            limits: limits::has_any(session).then(|| Box::new(session.clone())),
+            limits: limits::are_given(session).then(|| Box::new(session.clone())),
             usage: None,
         }
     }
@@ -186,9 +194,13 @@ impl Cage {
         usage::of_session(self.groups.usage())
     }
 
-    /// How often the session has run into the limits of its groups.
+    /// How often the session has run into the limits of its groups, or of its container.
     pub(crate) fn hits(&self) -> Hits {
-        if self.groups.is_bounded() { self.groups.hits() } else { Hits::default() }
+        match self.engine_bounds {
+            true => container::hits(),
+            false if self.groups.is_bounded() => self.groups.hits(),
+            false => Hits::default(),
+        }
     }
 
     /// Where the daemon's proxy accepts what programs inside connect to.

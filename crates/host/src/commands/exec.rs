@@ -10,8 +10,10 @@ use trl_journal::ExecJournal;
 use trl_protocol::exec::{ExecInfo, ExecState, FinishedFields, Outcome, Stream};
 use trl_protocol::ids::{ExecId, SessionId};
 use trl_protocol::wire::RunSpec;
+use trl_sys::pidfd::ProcessHandle;
 use trl_sys::process;
 
+use super::output::Output;
 use crate::awaited::Awaited;
 use crate::cage::Visible;
 use crate::driver::{Exit, Step, Stop, Why};
@@ -166,6 +168,45 @@ pub(crate) struct StopTargets {
     pub(crate) killed: BTreeSet<(i32, u64)>,
     /// Those that were ready for INT when they got it.
     pub(crate) interrupted: BTreeSet<(i32, u64)>,
+    /// The program whose end is the command's: of those that the shell waited for, the one that came last.
+    pub(crate) last_program: Option<LastProgram>,
+}
+
+/// A program that is not the host's own child. A shell that was interrupted itself does not tell how it ended.
+#[derive(Debug)]
+pub(crate) struct LastProgram {
+    process: Process,
+    handle: Option<ProcessHandle>,
+    /// It got a signal of the stop and has something of its own to do about it.
+    is_told: bool,
+}
+
+impl LastProgram {
+    /// `shell`: whoever waits. A copy of it that has not become a program catches what the shell catches, and its
+    /// end says nothing about the command.
+    pub(crate) fn of(
+        job: &[Process],
+        waited_for: &BTreeSet<(i32, u64)>,
+        shell: Option<i32>,
+    ) -> Option<LastProgram> {
+        let shell = shell.and_then(process::program)?;
+        let is_program = |process: &&Process| process::program(process.pid).is_some_and(|own| own != shell);
+        let candidates = job.iter().filter(|process| waited_for.contains(&process.identity()));
+        let candidates = candidates.filter(is_program);
+        let process = *candidates.max_by_key(|process| (process.started, process.pid))?;
+        let handle = ProcessHandle::open(process.pid).filter(|_| tree::is_alive(&process));
+        Some(LastProgram { process, handle, is_told: false })
+    }
+
+    /// How it ended, if it has caught a signal of the stop; `Unknown` if the kernel does not tell.
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        if !self.is_told {
+            return None;
+        }
+        let status = process::unread_exit_status(&self.process)
+            .or_else(|| self.handle.as_ref().and_then(ProcessHandle::exit_status));
+        Some(status.map_or(Exit::Unknown, Exit::from_wait_status))
+    }
 }
 
 impl StopTargets {
@@ -178,7 +219,11 @@ impl StopTargets {
             Step::Kill | Step::KillShell => Signal::KILL,
         };
         for process in &self.doomed {
-            let is_ready = step == Step::Interrupt && process::catches(process.pid, signal.as_raw());
+            let catches = step != Step::Kill && process::catches(process.pid, signal.as_raw());
+            if catches && let Some(last) = &mut self.last_program {
+                last.is_told |= last.process.identity() == process.identity();
+            }
+            let is_ready = catches && step == Step::Interrupt;
             if is_ready && !self.interrupted.insert(process.identity()) {
                 continue;
             }
@@ -195,16 +240,6 @@ impl StopTargets {
             Step::Interrupt | Step::KillShell => {}
         }
     }
-}
-
-/// The host's end of an output pipe.
-#[derive(Debug)]
-pub(crate) struct Output {
-    pub(crate) read: OwnedFd,
-    /// Kept open until the command is over, so that the pipe has a writer from the start.
-    pub(crate) hold: Option<OwnedFd>,
-    /// The pipe was enlarged for a talkative command.
-    pub(crate) enlarged: bool,
 }
 
 #[derive(Debug)]

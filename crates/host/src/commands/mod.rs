@@ -6,6 +6,7 @@
 //! output is active; a command that leaves the table takes its journal with it.
 
 mod exec;
+mod output;
 mod retention;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,7 +17,10 @@ use trl_journal::{Began, Caps, End, ExecJournal, Journal, Start};
 use trl_protocol::exec::{Outcome, Stream};
 use trl_protocol::wire::RunSpec;
 
-pub(crate) use exec::{Background, Exec, Input, Output, Phase, Requester, Running, StopTargets, durations};
+pub(crate) use exec::{
+    Background, Exec, Input, LastProgram, Phase, Requester, Running, StopTargets, durations,
+};
+pub(crate) use output::{Output, PIPE_BYTES};
 
 /// What a command can tell at its end.
 const MAX_NOTES: usize = 16;

@@ -130,6 +130,17 @@ pub(crate) enum Exit {
     Unknown,
 }
 
+impl Exit {
+    /// From the number that `wait` tells.
+    pub(crate) fn from_wait_status(status: i32) -> Exit {
+        match (libc::WIFEXITED(status), libc::WIFSIGNALED(status)) {
+            (true, _) => Exit::Code(libc::WEXITSTATUS(status)),
+            (false, true) => Exit::Signal(libc::WTERMSIG(status)),
+            (false, false) => Exit::Unknown,
+        }
+    }
+}
+
 /// One thing to be done. Effects are carried out in the order in which they were given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {

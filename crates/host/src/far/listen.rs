@@ -28,7 +28,15 @@ pub(super) fn start(base: &Path, id: SessionId) -> io::Result<()> {
     place::make(base, &place)?;
     place::free_address(&place)?;
     let listener = bind(&place.first)?;
-    writeln!(io::stdout(), "{}\n{}", place.state_dir.display(), place.socket.display())?;
+    let program = std::env::current_exe()?;
+    let program = place::of_program(&program);
+    writeln!(
+        io::stdout(),
+        "{}\n{}\n{}",
+        place.state_dir.display(),
+        place.socket.display(),
+        program.display()
+    )?;
     // SAFETY: there is only this thread, so the child may do whatever the parent may.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),

@@ -43,6 +43,12 @@ pub(super) fn of(base: &Path, id: SessionId) -> SessionPaths {
     }
 }
 
+/// What an isolated session must not write, since the next one runs it outside of any isolation: the directory that
+/// the program was brought to. In a container it lies in `/`, beside everything else.
+pub(super) fn of_program(program: &Path) -> &Path {
+    program.parent().filter(|dir| *dir != Path::new("/")).unwrap_or(program)
+}
+
 pub(super) fn make(base: &Path, place: &SessionPaths) -> io::Result<()> {
     create_dir(&base.join("hosts"))?;
     create_dir(&place.state_dir)
@@ -111,4 +117,18 @@ pub(super) fn kill(place: &SessionPaths) -> io::Result<()> {
     let pid = rustix::net::sockopt::socket_peercred(&stream)?.pid;
     rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
     unless_missing(fs::remove_file(&place.socket))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_of_programs_is_never_the_whole_system() {
+        for (program, hidden) in
+            [("/home/me/.cache/trl/host-1", "/home/me/.cache/trl"), ("/.trl-host-1", "/.trl-host-1")]
+        {
+            assert_eq!(of_program(Path::new(program)), Path::new(hidden));
+        }
+    }
 }

@@ -29,6 +29,15 @@ pub(super) fn of(path: &str, error: &io::Error) -> Fault {
     new(code, path, what)
 }
 
+/// The same for a path whose last name need not exist: what is missing is the directory that it is to be in.
+pub(super) fn of_parent(path: &str, error: &io::Error, param: &str) -> Fault {
+    if error.kind() != io::ErrorKind::NotFound {
+        return of(path, error);
+    }
+    let what = format!("cannot be made: its parent directory does not exist; set `{param}` to make that too");
+    new(Code::FileNotFound, path, &what)
+}
+
 /// A fault about a path, in a sentence that begins with it.
 pub(super) fn new(code: Code, path: &str, what: &str) -> Fault {
     let shown: String = path.chars().take(300).collect();

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
+use rustix::io::Errno;
 use trl_protocol::fault::{Code, Fault};
 use trl_protocol::file::{
     self, FileDone, FileEntry, FileKind, ListParams, ListReply, MAX_ENTRIES, StatParams,
@@ -56,7 +57,12 @@ pub(super) fn list(dir: &str, params: &ListParams) -> Result<FileDone, Fault> {
     let failed = |error: io::Error| fault::of(&params.path, &error);
     let path = absolute(dir, &params.path)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let top = openat(rustix::fs::CWD, &path, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
+    let top = openat(rustix::fs::CWD, &path, flags, Mode::empty()).map_err(|error| match error {
+        Errno::NOTDIR if std::fs::metadata(&path).is_ok_and(|found| !found.is_dir()) => {
+            fault::new(Code::FileNotFound, &params.path, "is not a directory; file.stat tells about it")
+        }
+        error => failed(error.into()),
+    })?;
     let glob = params.glob.as_deref();
     let whole_tree = glob.is_some_and(|glob| glob.contains('/') || glob.contains("**"));
     let default = if whole_tree { MAX_DEPTH } else { 1 };

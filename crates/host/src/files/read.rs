@@ -1,5 +1,6 @@
 //! `file.read`
 
+use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 
 use rustix::fs::OFlags;
@@ -9,6 +10,9 @@ use trl_protocol::file::{FileDone, MAX_READ_BYTES, ReadParams};
 
 use super::fault;
 use super::path::{Located, absolute};
+
+/// So much is read of a file whose size the kernel does not tell, to know its size.
+const MAX_COUNTED: u64 = 64 * 1024 * 1024;
 
 pub(super) fn perform(dir: &str, params: &ReadParams) -> Result<(FileDone, Vec<u8>), Fault> {
     let path = absolute(dir, &params.path)?;
@@ -26,17 +30,31 @@ fn read(path: &std::path::Path, params: &ReadParams) -> io::Result<(FileDone, Ve
     let mut bytes = Vec::new();
     file.by_ref().take(limit).read_to_end(&mut bytes)?;
     let next_offset = offset + bytes.len() as u64;
-    // Files of the kernel say that they are empty; files may also grow or shrink meanwhile.
-    let total = if (bytes.len() as u64) < limit {
-        next_offset.max(size.min(next_offset))
-    } else {
-        size.max(next_offset)
+    let total = match bytes.len() as u64 {
+        0 if offset > size => size_of_all(&mut file, size)?,
+        read if read < limit => next_offset,
+        // Files of the kernel say that they are empty; files may also grow or shrink meanwhile.
+        _ if size <= next_offset => next_offset + count(&mut file)?,
+        _ => size,
     };
-    let total = if offset > size && bytes.is_empty() { size } else { total };
     let is_whole = offset == 0 && next_offset == total;
     let sha256 = is_whole.then(|| hex(&Sha256::digest(&bytes)));
     let (offset, next_offset) = (offset.min(total), next_offset.min(total));
     Ok((FileDone::Read { offset, next_offset, total, sha256 }, bytes))
+}
+
+/// The size of a file that was read from behind its end.
+fn size_of_all(file: &mut File, told: u64) -> io::Result<u64> {
+    if told > 0 {
+        return Ok(told);
+    }
+    file.rewind()?;
+    count(file)
+}
+
+/// How many bytes are left to read.
+fn count(file: &mut File) -> io::Result<u64> {
+    io::copy(&mut file.take(MAX_COUNTED), &mut io::sink())
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {

@@ -319,3 +319,49 @@ fn directories_are_made_once_or_as_needed() {
     files.put("f", "");
     assert_eq!(files.code(make("f", true)), Code::FileExists);
 }
+
+#[test]
+fn a_file_of_the_kernel_is_read_in_parts_to_its_end() {
+    let files = Files::new();
+    let whole = fs::read("/proc/self/limits").unwrap();
+    let part = |offset, limit| {
+        FileOp::Read(ReadParams {
+            path: "/proc/self/limits".into(),
+            offset,
+            limit: Some(limit),
+            ..Default::default()
+        })
+    };
+    let size = whole.len() as u64;
+    for (from, limit) in [(0, 10), (10, 10), (0, 0), (0, size), (0, size + 1), (size - 3, 10), (size, 10)] {
+        let (done, bytes) = files.ask(part(from, limit)).unwrap();
+        let FileDone::Read { offset, next_offset, total, sha256 } = done else { panic!("{done:?}") };
+        let end = size.min(from + limit);
+        assert_eq!((offset, next_offset, total), (from, end, size), "{from} {limit}");
+        assert_eq!(bytes, whole[from as usize..end as usize], "{from} {limit}");
+        assert_eq!(sha256.is_some(), from == 0 && end == size, "{from} {limit}");
+    }
+    let (done, bytes) = files.ask(part(size + 100, 10)).unwrap();
+    let beyond = FileDone::Read { offset: size, next_offset: size, total: size, sha256: None };
+    assert_eq!((done, bytes), (beyond, Vec::new()));
+}
+
+#[test]
+fn a_missing_parent_and_a_file_that_is_no_directory_are_named() {
+    let files = Files::new();
+    files.put("file", "x");
+    let list = |path: &str| FileOp::List(ListParams { path: path.into(), ..Default::default() });
+    let make = MakeDirParams { path: "p/q".into(), ..Default::default() };
+    let missing = "its parent directory does not exist";
+    for (op, code, words) in [
+        (write("a/b.txt", ""), Code::FileNotFound, [missing, "`make_parents`"]),
+        (FileOp::MakeDir(make), Code::FileNotFound, [missing, "`parents`"]),
+        (list("file"), Code::FileNotFound, ["is not a directory", "file.stat"]),
+        (list("file/x"), Code::FileNotFound, ["leads through something", "not a directory"]),
+        (list("none"), Code::FileNotFound, ["does not exist", "none"]),
+    ] {
+        let fault = files.ask(op).unwrap_err();
+        assert_eq!(fault.code, code, "{fault:?}");
+        assert!(words.iter().all(|word| fault.message.contains(word)), "{fault:?}");
+    }
+}

@@ -134,6 +134,6 @@ fn make_dir(dir: &str, params: &MakeDirParams) -> Result<FileDone, Fault> {
     DirBuilder::new()
         .recursive(params.parents)
         .create(&path)
-        .map_err(|error| fault::of(&params.path, &error))?;
+        .map_err(|error| fault::of_parent(&params.path, &error, "parents"))?;
     Ok(FileDone::MadeDir(MadeDir { path: params.path.clone() }))
 }

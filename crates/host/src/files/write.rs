@@ -31,7 +31,10 @@ pub(super) fn perform(dir: &str, params: &WriteParams, content: &[u8]) -> Result
     {
         DirBuilder::new().recursive(true).create(parent).map_err(failed)?;
     }
-    let at = Located::target(&path).map_err(failed)?;
+    let at = Located::target(&path).map_err(|error| match params.make_parents {
+        false => fault::of_parent(&params.path, &error, "make_parents"),
+        true => failed(error),
+    })?;
     if let Some(expected) = &params.if_sha256 {
         check_content(&at, &params.path, expected)?;
     }

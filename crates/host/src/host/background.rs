@@ -85,9 +85,8 @@ impl Host {
             exec.spec.env.entry("TERM".to_owned()).or_insert_with(|| terminal::TERM.to_owned());
         }
         if exec.spec.replace_env {
-            let state = self.state.snapshot();
-            let hidden = state.exported_beside(&self.spec.env, &exec.spec.env);
-            prelude.push_str(&format!("{}\n", dialect.hide(&hidden, state)));
+            let hidden = self.state.hidden_beside(&self.spec.env, &exec.spec.env);
+            prelude.push_str(&format!("{}\n", dialect.hide(&hidden, self.state.snapshot())));
         }
         let dir = text::os(exec.spec.working_dir.as_deref().unwrap_or(self.state.cwd()));
         // Not as arguments: anyone could read these, and values may be secrets.
@@ -102,6 +101,8 @@ impl Host {
         let prelude = MemFile::script(&prelude)?;
         let shown = self.cage.show_one(&prelude)?;
         let has_aliases = self.state.known().is_some_and(|state| !state.aliases.is_empty());
+        // `eval` is named in messages, unless it may be the text's own.
+        let names_eval = as_argument && has_aliases && !command.contains("eval");
         let BackgroundStart { text, start_up_file } = match as_argument {
             true => dialect.background_start(shown.path(), &command, has_aliases),
             false => BackgroundStart { text: format!(". {}", shown.path()), start_up_file: None },
@@ -139,10 +140,16 @@ impl Host {
             terminal::own(exec, &master)?;
             reads[0] = Some(master);
         }
-        exec.outputs = reads.map(|read| read.map(|read| Output { read, hold: None, enlarged: false }));
-        if dialect.wording() == Some(Wording::Bash) {
-            exec.messages = Some(Box::new(MessageFilter::of_functions(&self.spec.shell, shown.path())));
-        }
+        exec.outputs = reads.map(|read| read.map(|read| Output::new(read, None)));
+        exec.messages = match dialect.wording() {
+            Some(Wording::Bash) => {
+                Some(Box::new(MessageFilter::of_functions(&self.spec.shell, shown.path())))
+            }
+            Some(wording @ Wording::Dash) if names_eval => {
+                Some(Box::new(MessageFilter::new(wording, &self.spec.shell, "eval", false)))
+            }
+            Some(Wording::Dash) | None => None,
+        };
         // The prelude is read while the text runs; it lives as long as the command.
         exec.text = Some(prelude);
         exec.shown = vec![shown];

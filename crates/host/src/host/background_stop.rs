@@ -11,7 +11,7 @@ use super::Host;
 use super::outcome::End;
 use super::stopping::children;
 use crate::awaited::Awaited;
-use crate::commands::{Background, Exec, StopTargets};
+use crate::commands::{Background, Exec, LastProgram, StopTargets};
 use crate::driver::{Exit, Step, Why};
 use crate::strays::with_descendants;
 use crate::tree::{self, Process};
@@ -99,7 +99,7 @@ impl Host {
             }
         }
         let why = background.why_stopped();
-        let exit = last_signal(exit, self.fatal_signal(number));
+        let exit = last_end(exit, self.fatal_signal(number), self.caught_exit(number));
         self.finish(number, End::Process(exit), why);
     }
 }
@@ -114,11 +114,22 @@ fn first_targets(pid: i32, shell: Option<i32>) -> StopTargets {
     let own: BTreeSet<(i32, u64)> = doomed.iter().map(Process::identity).collect();
     let program = trl_sys::process::program(pid);
     let is_shell = program.is_some() && program == shell.and_then(trl_sys::process::program);
+    let waited_for = children(&doomed, Pid::from_raw(pid).filter(|_| is_shell));
     StopTargets {
-        waited_for: children(&doomed, Pid::from_raw(pid).filter(|_| is_shell)),
+        last_program: LastProgram::of(&doomed, &waited_for, is_shell.then_some(pid)),
+        waited_for,
         spared: in_session.difference(&own).copied().collect(),
         doomed,
         ..StopTargets::default()
+    }
+}
+
+/// The processes of a background command. The first one may be gone once it is being stopped, and its pid
+/// somebody else's.
+pub(super) fn background_job(pid: i32, targets: Option<&StopTargets>) -> Vec<Process> {
+    match targets {
+        Some(targets) => members(pid, targets),
+        None => tree::look(pid).into_iter().chain(tree::descendants(pid)).collect(),
     }
 }
 
@@ -141,10 +152,13 @@ fn members(pid: i32, targets: &StopTargets) -> Vec<Process> {
 }
 
 /// A shell that obeyed may have gone before the programs that it waited for: their end is the command's.
-fn last_signal(exit: Exit, programs: Option<Signal>) -> Exit {
-    match (exit, programs) {
-        (Exit::Signal(libc::SIGINT), Some(signal)) => Exit::Signal(signal.as_raw()),
-        (Exit::Signal(libc::SIGTERM), Some(Signal::KILL)) => Exit::Signal(libc::SIGKILL),
-        (exit, _) => exit,
+fn last_end(exit: Exit, programs: Option<Signal>, caught: Option<Exit>) -> Exit {
+    match (exit, programs, caught) {
+        (Exit::Signal(libc::SIGINT | libc::SIGTERM), _, Some(caught @ (Exit::Code(_) | Exit::Signal(_)))) => {
+            caught
+        }
+        (Exit::Signal(libc::SIGINT), Some(signal), _) => Exit::Signal(signal.as_raw()),
+        (Exit::Signal(libc::SIGTERM), Some(Signal::KILL), _) => Exit::Signal(libc::SIGKILL),
+        (exit, _, _) => exit,
     }
 }

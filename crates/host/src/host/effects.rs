@@ -59,7 +59,7 @@ impl Host {
             }
             Effect::RefuseRestart => {
                 if let Some(requester) = self.subscribers.withdraw_restart() {
-                    let busy = self.busy();
+                    let busy = self.busy("cancel it with exec.cancel, or wait for its end with exec.wait");
                     self.subscribers.refuse(requester, busy);
                 }
             }

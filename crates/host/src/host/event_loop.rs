@@ -109,6 +109,7 @@ impl Host {
     ) {
         for stream in Stream::BOTH {
             if let Some(output) = &exec.outputs[stream.index()]
+                && output.paused_until.is_none()
                 && !self.subscribers.holds_back(exec, stream, &self.commands)
             {
                 add(Source::Output(exec.number, stream), output.read.as_fd(), PollFlags::IN);
@@ -183,6 +184,8 @@ impl Host {
             }
             Phase::Finished { .. } => exec.held_until,
         });
+        let pauses = self.commands.active().flat_map(|exec| exec.outputs.iter().flatten());
+        let pauses = pauses.filter_map(|output| output.paused_until);
         let session = [
             self.driver.next_deadline(),
             self.shutdown.next_deadline(),
@@ -190,7 +193,7 @@ impl Host {
             self.idle_deadline(),
             self.rest_deadline(),
         ];
-        execs.chain(session.into_iter().flatten()).min()
+        execs.chain(pauses).chain(session.into_iter().flatten()).min()
     }
 
     /// When the pages of the program are let go: soon after a session has become idle.
@@ -205,6 +208,7 @@ impl Host {
         self.drive(Event::Time);
         self.look_at_quiet_commands(now);
         self.release_held(now);
+        self.end_pauses(now);
         if let Some(signal) = self.startup.take_interrupt(now)
             && self.driver.reads_startup_files()
         {

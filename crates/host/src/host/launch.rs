@@ -128,7 +128,7 @@ impl Host {
             exec.spec.env.entry("TERM".to_owned()).or_insert_with(|| terminal::TERM.to_owned());
         }
         if exec.spec.replace_env {
-            let hidden = self.state.snapshot().exported_beside(&self.spec.env, &exec.spec.env);
+            let hidden = self.state.hidden_beside(&self.spec.env, &exec.spec.env);
             exec.hidden = Some(Box::new(hidden));
         }
         let terminal = exec.terminal_end();
@@ -175,7 +175,7 @@ impl Host {
             None => empty.fill([&exec.spec.command, "\n"].concat().as_bytes())?,
         });
         exec.outputs = [(stdout, stdout_write), (stderr, stderr_write)]
-            .map(|(read, hold)| Some(Output { read, hold: Some(hold), enlarged: false }));
+            .map(|(read, hold)| Some(Output::new(read, Some(hold))));
         exec.outputs[1].take_if(|_| exec.spec.merge_stderr);
         if on_terminal {
             self.terminal.give_to(number);

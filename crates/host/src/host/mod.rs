@@ -336,11 +336,6 @@ impl Host {
 
     fn info(&self) -> SessionInfo {
         let running = self.driver.foreground();
-        let mut env_keys = self.spec.env_keys.clone();
-        let exported = self.state.snapshot().exported.iter();
-        env_keys.extend(exported.filter(|name| !self.spec.env.contains_key(*name)).cloned());
-        env_keys.sort();
-        env_keys.dedup();
         let [stdout_bytes, stderr_bytes] = self.commands.printed();
         SessionInfo {
             session_id: self.spec.session_id,
@@ -353,7 +348,7 @@ impl Host {
                 None if self.is_starting() || self.startup.failure().is_some() => SessionState::Creating,
                 None => SessionState::Idle,
             },
-            env_keys,
+            env_keys: self.state.env_keys(&self.spec),
             created_at: self.activity.created_at().to_owned(),
             last_activity: self.activity.last().1.to_owned(),
             command_count: self.commands.started(),

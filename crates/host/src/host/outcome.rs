@@ -8,6 +8,7 @@ use trl_protocol::exec::{Outcome, Stream};
 use trl_protocol::wire::{FromHost, Mode};
 
 use super::Host;
+use super::prompts::INTERRUPTED;
 use crate::commands::{Input, Phase, Requester, durations};
 use crate::driver::{Exit, Why};
 use crate::shell::text;
@@ -32,6 +33,7 @@ impl Host {
         let shell_ended = matches!(end, End::Shell(_));
         let syntax_error = self.is_syntax_error(number, &end);
         let cwd = text::shown(self.state.cwd());
+        let caught = self.caught_exit(number);
         let Some(exec) = self.commands.get_mut(number) else { return };
         exec.next_look = None;
         exec.input = Input::Closed;
@@ -54,7 +56,12 @@ impl Host {
         let (duration_ms, duration_us) = durations(elapsed);
         let mut notes: Vec<String> = note.into_iter().collect();
         notes.append(&mut exec.notes);
-        let (exit_code, signal) = read_end(end, why.is_some() || named.is_some(), &mut notes);
+        let (exit_code, signal) = match (&end, caught) {
+            // The shell was interrupted while it waited, and says so in the place of the program's status.
+            (End::Status(INTERRUPTED), Some(exit @ (Exit::Code(_) | Exit::Signal(_)))) => exit_of(exit),
+            (End::Status(INTERRUPTED), Some(Exit::Unknown)) => (Some(INTERRUPTED), None),
+            _ => read_end(end, why.is_some() || named.is_some(), &mut notes),
+        };
         // It died of the signal that someone sent, and not in a way of its own.
         let obeyed = named.is_some_and(|named| exit_code == Some(128 + named));
         if let (Some(Why::Timeout), Some(prompt)) = (why, exec.waiting.take()) {

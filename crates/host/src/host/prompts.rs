@@ -4,14 +4,14 @@ use trl_protocol::exec::Stream;
 use trl_protocol::wire::Dialect;
 
 use super::Host;
-use crate::driver::{Event, OwnLine, Prompt, Status};
+use crate::driver::{Event, Exit, OwnLine, Prompt, Status};
 use crate::shell::prompt::{self, Heard, Report};
 use crate::shell::{cwd_of, reach};
 
 /// What bash reports for a text that cannot be parsed, and zsh for some errors of its own.
 const SYNTAX_ERROR: i32 = 2;
 /// What a shell reports after an interrupt, whatever its program died of.
-const INTERRUPTED: i32 = 128 + libc::SIGINT;
+pub(super) const INTERRUPTED: i32 = 128 + libc::SIGINT;
 
 impl Host {
     /// The shell has written to its status channel. A prompt after a command is the end of it.
@@ -123,10 +123,18 @@ impl Host {
     /// bash's `eval` leaves `$?` untouched when the text ends inside a quote. If the status is the
     /// old one and the shell complained, bash itself is asked whether the text can be parsed at all.
     fn true_status(&self, number: u64, status: i32) -> i32 {
-        if status == INTERRUPTED
-            && let Some(signal) = self.fatal_signal(number)
-        {
-            return 128 + signal.as_raw();
+        let caught = self.caught_exit(number);
+        // Of a pipeline that was interrupted and whose last program exits with 0, zsh says this.
+        let is_pipeline = self.spec.dialect == Dialect::Zsh
+            && status == SYNTAX_ERROR
+            && matches!(caught, Some(Exit::Code(0)));
+        if status == INTERRUPTED || is_pipeline {
+            match (caught, self.fatal_signal(number)) {
+                (Some(Exit::Code(code)), _) => return code,
+                (Some(Exit::Signal(signal)), _) => return 128 + signal,
+                (_, Some(signal)) => return 128 + signal.as_raw(),
+                _ => {}
+            }
         }
         // Of a loop of its own that was interrupted zsh says sometimes 130 and sometimes this.
         if self.spec.dialect == Dialect::Zsh && status == SYNTAX_ERROR && self.was_interrupted_alone(number) {

@@ -11,7 +11,7 @@ use super::Host;
 use crate::cage::Cage;
 use crate::commands::{Exec, Requester};
 use crate::driver::{Event, Exit, Fresh};
-use crate::revival::without;
+use crate::revival::state_of_new_shell;
 use crate::shell::{Shell, text};
 
 impl Host {
@@ -58,8 +58,7 @@ impl Host {
         }
         self.shell = Some(shell);
         let why = self.state.take_note().unwrap_or_else(|| "the shell had ended".to_owned());
-        let mut note = format!("{why}; this command ran in a new shell with the restored state");
-        note.push_str(&without(self.state.known()));
+        let mut note = format!("{why}; {}", state_of_new_shell(self.state.known()));
         if let Some(gone) = lost_dir {
             note.push_str(&format!(
                 " (its directory {} is gone, it is in {} now)",
@@ -69,6 +68,8 @@ impl Host {
         }
         self.state.set_note(note);
         self.state.mark_restarted(dir);
+        // A host after this one goes on counting.
+        self.save_session();
         if self.subscribers.has_watchers() {
             let session = Box::new(self.info());
             self.subscribers.notify_watchers(None, Some(session));

@@ -125,7 +125,7 @@ impl Host {
     fn check_queue(&self, run: &RunSpec) -> Result<(), Fault> {
         let busy = self.driver.foreground().is_some() || self.commands.queued() > 0;
         if busy && !run.background && run.wait_ms == 0 {
-            return Err(self.busy());
+            return Err(self.busy("queue with wait_s, cancel it, or use another session"));
         }
         let most = self.spec.limits.max_queue.unwrap_or(limits::MAX_QUEUE);
         if self.commands.queued() >= most {
@@ -137,18 +137,16 @@ impl Host {
         Ok(())
     }
 
-    pub(super) fn busy(&self) -> Fault {
+    /// `advice`: what can be done about it.
+    pub(super) fn busy(&self, advice: &str) -> Fault {
         let running = self.driver.foreground().map(|number| ExecId { session: self.spec.session_id, number });
         let what = match running {
             Some(id) => id.to_string(),
             None if self.is_starting() => "its start-up files".to_owned(),
             None => "a command".to_owned(),
         };
-        Fault::new(
-            Code::SessionBusy,
-            format!("the session is busy with {what}; queue with wait_s, cancel it, or use another session"),
-        )
-        .with_details(serde_json::json!({ "running": running, "queued": self.commands.queued() }))
+        Fault::new(Code::SessionBusy, format!("the session is busy with {what}; {advice}"))
+            .with_details(serde_json::json!({ "running": running, "queued": self.commands.queued() }))
     }
 
     fn add_exec(&mut self, requester: Requester, mut run: RunSpec) -> io::Result<u64> {

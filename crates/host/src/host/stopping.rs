@@ -9,10 +9,11 @@ use trl_protocol::fault::Fault;
 use trl_protocol::wire::FromHost;
 
 use super::Host;
+use super::background_stop::background_job;
 use super::outcome::End;
 use crate::awaited::Awaited;
-use crate::commands::{Exec, Phase, StopTargets};
-use crate::driver::{Event, Step, Why};
+use crate::commands::{Exec, LastProgram, Phase, Running, StopTargets};
+use crate::driver::{Event, Exit, Step, Why};
 use crate::strays::{self, ProcessSnapshot};
 use crate::tree;
 
@@ -42,20 +43,17 @@ impl Host {
         match &self.known(number)?.phase {
             Phase::Finished { .. } => return Ok(Some(FromHost::Cancelled { req, exec: None, startup })),
             Phase::Queued { .. } => self.drop_queued(number),
-            Phase::Running(running) => {
-                let background = running.background.as_ref().map(|background| background.pid);
-                match signal {
-                    None if background.is_some() => self.stop_background(number),
-                    None => self.drive(Event::Stop { exec: number, why: Why::Cancel }),
-                    Some(raw) => {
-                        let named = named_signal(raw)?;
-                        self.signal_command(background, named);
-                        if let Some(running) = self.commands.get_mut(number).and_then(Exec::running_mut) {
-                            running.named = Some(raw);
-                        }
+            Phase::Running(running) => match signal {
+                None if running.background.is_some() => self.stop_background(number),
+                None => self.drive(Event::Stop { exec: number, why: Why::Cancel }),
+                Some(raw) => {
+                    let named = named_signal(raw)?;
+                    self.signal_command(Some(running), named);
+                    if let Some(running) = self.commands.get_mut(number).and_then(Exec::running_mut) {
+                        running.named = Some(raw);
                     }
                 }
-            }
+            },
         }
         Ok(Some(FromHost::Cancelled { req, exec: Some(number), startup }))
     }
@@ -77,9 +75,15 @@ impl Host {
         };
         let Some(running) = self.commands.get_mut(number).and_then(Exec::running_mut) else { return };
         let targets = running.targets.get_or_insert_with(|| {
+            let waited_for = children(&job, shell);
             Box::new(StopTargets {
                 seen: shell.map(|shell| ProcessSnapshot::now(shell, &job)).unwrap_or_default(),
-                waited_for: children(&job, shell),
+                last_program: LastProgram::of(
+                    &job,
+                    &waited_for,
+                    shell.map(|shell| shell.as_raw_nonzero().get()),
+                ),
+                waited_for,
                 ..StopTargets::default()
             })
         });
@@ -115,6 +119,11 @@ impl Host {
         } else {
             (waited_for.is_subset(terminated) && waited_for.is_disjoint(killed)).then_some(Signal::TERM)
         }
+    }
+
+    /// How the last program that the shell waited for has ended, if it has caught a signal of a stop.
+    pub(super) fn caught_exit(&self, number: u64) -> Option<Exit> {
+        self.stop_targets(number)?.last_program.as_ref()?.exit()
     }
 
     /// Whether a stop has found the shell at work without any program.
@@ -177,8 +186,8 @@ impl Host {
 
     /// Sends just the signal named to what runs. The shell itself only ever gets INT, which takes it to
     /// its prompt.
-    pub(super) fn signal_command(&self, background: Option<i32>, signal: Signal) {
-        let job = self.job(background);
+    pub(super) fn signal_command(&self, running: Option<&Running>, signal: Signal) {
+        let job = self.job(running);
         job.signal(signal);
         if job.is_shell && job.processes.is_empty() {
             self.interrupt_shell();
@@ -200,11 +209,10 @@ impl Host {
         }
     }
 
-    /// What runs now: the foreground job and all below it, or the background command.
-    pub(super) fn job(&self, background: Option<i32>) -> Job {
-        if let Some(pid) = background {
-            let processes = tree::look(pid).into_iter().chain(tree::descendants(pid)).collect();
-            return Job { processes, is_shell: false };
+    /// The processes of a background command; otherwise the foreground job and all below it.
+    pub(super) fn job(&self, running: Option<&Running>) -> Job {
+        if let Some(Running { background: Some(background), targets, .. }) = running {
+            return Job { processes: background_job(background.pid, targets.as_deref()), is_shell: false };
         }
         let Some(shell) = &self.shell else { return Job { processes: Vec::new(), is_shell: false } };
         let shell_pid = shell.raw_pid();

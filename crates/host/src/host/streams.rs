@@ -7,11 +7,9 @@ use std::time::{Duration, Instant};
 use trl_protocol::exec::Stream;
 
 use super::Host;
-use crate::commands::{Exec, Input};
+use crate::commands::{Exec, Input, PIPE_BYTES};
 use crate::rare::RareSource;
 
-/// As much as a pipe ever holds.
-const PIPE_BYTES: usize = 1024 * 1024;
 /// How long a line of stderr is held that may become a message of the shell's.
 const LONGEST_HOLD: Duration = Duration::from_millis(20);
 /// More reads than the kernel's buffers of a terminal can fill.
@@ -20,8 +18,10 @@ const READS_AT_END: usize = 256;
 impl Host {
     pub(super) fn on_output(&mut self, number: u64, stream: Stream) {
         let mut buffer = std::mem::take(&mut self.kernel.buffer);
-        let read = match self.commands.get(number).and_then(|exec| exec.outputs[stream.index()].as_ref()) {
-            Some(output) => rustix::io::read(&output.read, &mut buffer),
+        let exec = self.commands.get_mut(number);
+        let read = match exec.and_then(|exec| exec.outputs[stream.index()].as_mut()) {
+            Some(output) => rustix::io::read(&output.read, &mut buffer)
+                .inspect(|read| output.note_read(*read, buffer.len())),
             None => Err(rustix::io::Errno::AGAIN),
         };
         match read {
@@ -31,6 +31,15 @@ impl Host {
             Err(_) => self.close_output(number, stream),
         }
         self.kernel.buffer = buffer;
+    }
+
+    /// Pipes that have been left alone for long enough are looked at again.
+    pub(super) fn end_pauses(&mut self, now: Instant) {
+        for number in self.commands.active_numbers() {
+            let exec = self.commands.get_mut(number);
+            let outputs = exec.into_iter().flat_map(|exec| exec.outputs.iter_mut().flatten());
+            outputs.for_each(|output| output.end_pause(now));
+        }
     }
 
     fn close_output(&mut self, number: u64, stream: Stream) {
@@ -82,15 +91,6 @@ impl Host {
         }
         self.show_output(number, bytes);
         let Some(offset) = self.commands.append(number, stream, bytes) else { return };
-        if let Some(output) =
-            self.commands.get_mut(number).and_then(|exec| exec.outputs[stream.index()].as_mut())
-            && bytes.len() >= 64 * 1024
-            && !output.enlarged
-        {
-            output.enlarged = true;
-            // Refused for users with many pipes; it only costs speed.
-            rustix::pipe::fcntl_setpipe_size(&output.read, PIPE_BYTES).ok();
-        }
         self.subscribers.deliver(&self.commands, number, stream, offset, bytes);
     }
 

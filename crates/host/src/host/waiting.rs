@@ -32,13 +32,14 @@ impl Host {
     pub(super) fn look_for_waiting(&mut self, number: u64) {
         let Some(exec) = self.commands.get(number) else { return };
         let Some(running) = exec.running() else { return };
-        let background = running.background.as_ref().map(|background| background.pid);
-        let mut pids: Vec<i32> = self.job(background).processes.iter().map(|process| process.pid).collect();
-        if let (None, Some(shell)) = (background, &self.shell) {
+        let in_shell = running.background.is_none();
+        let mut pids: Vec<i32> =
+            self.job(Some(running)).processes.iter().map(|process| process.pid).collect();
+        if let (true, Some(shell)) = (in_shell, &self.shell) {
             pids.push(shell.raw_pid());
         }
         let reading = is_reading(&pids, &exec.input_sources(self.shell.as_ref()));
-        if reading == Reading::Yes && background.is_none() {
+        if reading == Reading::Yes && in_shell {
             // Its prompt may be in the terminal, and not have been read yet.
             self.drain_terminal();
         }

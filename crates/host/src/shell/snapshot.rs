@@ -172,14 +172,14 @@ impl Snapshot {
         unset.chain(umask).chain(entries).collect()
     }
 
-    /// What programs would see besides `given`. `begun` is what the session began with.
-    pub fn exported_beside(
-        &self,
-        begun: &BTreeMap<String, String>,
+    /// What programs would see besides `given`. `begun` is what the session began with and may still have.
+    pub fn exported_beside<'a>(
+        &'a self,
+        begun: impl Iterator<Item = &'a String>,
         given: &BTreeMap<String, String>,
     ) -> Hidden {
         let own = BORN_EXPORTED.iter().copied();
-        let names = self.exported.iter().chain(begun.keys()).map(String::as_str).chain(own);
+        let names = self.exported.iter().chain(begun).map(String::as_str).chain(own);
         let names: BTreeSet<&str> =
             names.filter(|name| is_plain_name(name) && !given.contains_key(*name)).collect();
         let is_exported =
@@ -188,6 +188,13 @@ impl Snapshot {
             names: names.into_iter().map(str::to_owned).collect(),
             functions: self.functions.iter().filter(is_exported).map(|(name, _)| name.clone()).collect(),
         }
+    }
+
+    /// Whether this state says that programs do not see such a variable: it is unset, or not exported. Of the
+    /// shell's own variables, constants and those that are too large it says nothing.
+    pub(crate) fn keeps_from_programs(&self, name: &str) -> bool {
+        let is_told = !is_special(name) && !self.readonly.contains(name) && !self.too_large.contains(name);
+        is_told && !self.exported.contains(name)
     }
 
     /// Whether the shell had such a variable, kept or not.

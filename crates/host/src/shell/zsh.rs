@@ -212,7 +212,9 @@ impl Dialect for Zsh {
     }
 
     fn hide(&self, hidden: &Hidden, _: &Snapshot) -> String {
-        format!("\\builtin typeset +x {}; ", hidden.names.join(" "))
+        // `typeset` would make a variable that is not there.
+        let hide = |name: &String| format!("(( ${{+{name}}} )) && \\builtin typeset +x {name}; ");
+        hidden.names.iter().map(hide).chain(["[[ -n 1 ]]; ".to_owned()]).collect()
     }
 
     fn names_itself(&self, line: &str) -> bool {

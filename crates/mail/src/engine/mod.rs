@@ -75,8 +75,11 @@ pub(crate) struct Env {
 
 impl Env {
     /// A transaction is durable: note its seals, hand on its packets, wake whom it concerns.
-    fn committed(&self, Outcome { wakes, sealed }: &mut Outcome) {
+    fn committed(&self, Outcome { wakes, sealed, leased }: &mut Outcome) {
         self.publish_queue.put(sealed);
+        for ticket in leased {
+            self.unwritten_leases.give_back(*ticket);
+        }
         let wakes: &[Wake] = wakes;
         for wake in wakes {
             if let Wake::Sealed(seals) = wake {
@@ -99,12 +102,15 @@ pub(crate) struct Tx<'a> {
     pub(crate) wakes: Vec<Wake>,
     /// What it sealed, in order.
     pub(crate) sealed: Vec<DuePacket>,
+    /// Tickets of the leases that it wrote.
+    pub(crate) leased: Vec<u64>,
 }
 
 /// What follows once a transaction is durable.
 struct Outcome {
     wakes: Vec<Wake>,
     sealed: Vec<DuePacket>,
+    leased: Vec<u64>,
 }
 
 impl fmt::Debug for Tx<'_> {
@@ -115,11 +121,11 @@ impl fmt::Debug for Tx<'_> {
 
 impl<'a> Tx<'a> {
     pub(crate) fn new(db: &'a Connection, env: &'a Env) -> Tx<'a> {
-        Tx { db, env, now: env.clock.now_ms(), wakes: Vec::new(), sealed: Vec::new() }
+        Tx { db, env, now: env.clock.now_ms(), wakes: Vec::new(), sealed: Vec::new(), leased: Vec::new() }
     }
 
     fn outcome(self) -> Outcome {
-        Outcome { wakes: self.wakes, sealed: self.sealed }
+        Outcome { wakes: self.wakes, sealed: self.sealed, leased: self.leased }
     }
 
     /// Something falls due at this moment; the timer is woken only if that is earlier than it knows.

@@ -25,6 +25,9 @@ pub struct Decoded {
     pub to_session: Option<Label>,
     pub role: Option<Role>,
     pub envelope: bool,
+    /// When it was written, in milliseconds since 1970, as its sender says.
+    #[serde(skip)]
+    pub written_at: Option<i64>,
     #[serde(skip)]
     pub own: Option<OwnBlock>,
 }
@@ -32,8 +35,18 @@ pub struct Decoded {
 /// Tells how long the text is, not what it says.
 impl std::fmt::Debug for Decoded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Decoded { auto, in_reply_to, text, message_id, from_session, to_session, role, envelope, own } =
-            self;
+        let Decoded {
+            auto,
+            in_reply_to,
+            text,
+            message_id,
+            from_session,
+            to_session,
+            role,
+            envelope,
+            written_at,
+            own,
+        } = self;
         f.debug_struct("Decoded")
             .field("auto", auto)
             .field("in_reply_to", in_reply_to)
@@ -43,6 +56,7 @@ impl std::fmt::Debug for Decoded {
             .field("to_session", to_session)
             .field("role", role)
             .field("envelope", envelope)
+            .field("written_at", written_at)
             .field("own", own)
             .finish()
     }
@@ -87,6 +101,7 @@ impl Decoded {
             to_session: None,
             role: None,
             envelope: false,
+            written_at: None,
             own: None,
         }
     }
@@ -125,6 +140,9 @@ fn envelope(body: &str) -> Option<Decoded> {
         to_session: safe_label(text("tp", "to_session")),
         role: Some(Role::read(text("message", "role"))),
         envelope: true,
+        written_at: text("message", "timestamp")
+            .and_then(|at| at.parse::<jiff::Timestamp>().ok())
+            .map(jiff::Timestamp::as_millisecond),
         own: own.and_then(|own| serde_json::from_value(own.clone()).ok()),
     })
 }

@@ -67,7 +67,7 @@ macro_rules! tools {
 tools! {
     ReadFile = "read_file", Hints::ReadOnly, ReadArgs => ReadReply,
         "Read a text file as the session sees it: relative paths start at its directory.", read;
-    WriteFile = "write_file", Hints::Destroys { idempotent: true }, WriteArgs => WriteReply,
+    WriteFile = "write_file", Hints::Destroys { idempotent: false }, WriteArgs => WriteReply,
         "Write a whole file, in one step.", write;
     EditFile = "edit_file", Hints::Destroys { idempotent: false }, EditArgs => EditReply,
         "Replace a text in a file. It must occur exactly once, unless `all`.", edit;

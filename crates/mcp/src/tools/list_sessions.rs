@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trl_protocol::Fault;
 use trl_protocol::exec::{ExecState, ListParams};
+use trl_protocol::quote;
 use trl_protocol::session::{self, SessionState};
 
 use crate::fault;
@@ -97,11 +98,13 @@ fn text(sessions: &[Row]) -> String {
         let state = serde_json::to_value(row.state).unwrap_or_default();
         let own = if row.own { ", yours" } else { "" };
         let state = state.as_str().unwrap_or_default();
-        let place = row.runtime.as_ref().map(|runtime| format!(" on {runtime}")).unwrap_or_default();
-        lines.push(format!("{} ({state}{own}) in {}{place}", row.session, row.cwd));
+        let place =
+            row.runtime.as_ref().map(|runtime| format!(" on {}", quote::inline(runtime))).unwrap_or_default();
+        let name = quote::inline(&row.session);
+        lines.push(format!("{name} ({state}{own}) in {}{place}", quote::inline(&row.cwd)));
         for command in &row.running {
             let beside = if command.background { " in the background" } else { "" };
-            lines.push(format!("  {} runs{beside}: {}", command.exec_id, command.command));
+            lines.push(format!("  {} runs{beside}: {}", command.exec_id, quote::inline(&command.command)));
         }
     }
     lines.join("\n")

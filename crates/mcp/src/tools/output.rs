@@ -91,8 +91,10 @@ impl Default for Excerpt {
 
 /// How a command stands, and the part of its output that is asked for.
 pub(crate) async fn shown(call: &Call, info: ExecInfo, asked: Excerpt) -> Result<(String, Report), Fault> {
-    let Reading { seen, shown } = call.guest.readings.resumed(info.exec_id, asked.after);
     let totals = [info.stdout_bytes, info.stderr_bytes];
+    // Behind the end of a stream nothing was shown, and what comes there later must not be skipped.
+    let after = asked.after.map(|after| [after[0].min(totals[0]), after[1].min(totals[1])]);
+    let Reading { seen, shown } = call.guest.readings.resumed(info.exec_id, after);
     let mut next = shown;
     let mut notes = asked.notes;
     let mut streams = seen.map(|start| HeadTail::new(start, asked.limit));
@@ -100,10 +102,7 @@ pub(crate) async fn shown(call: &Call, info: ExecInfo, asked: Excerpt) -> Result
     for stream in Stream::BOTH.into_iter().filter(|stream| asked.stream.is_none_or(|asked| asked == *stream))
     {
         let index = stream.index();
-        let from_end = |offset: i64| totals[index].saturating_sub(offset.unsigned_abs());
-        let start = asked
-            .offset
-            .map_or(seen[index], |offset| u64::try_from(offset).unwrap_or_else(|_| from_end(offset)));
+        let start = asked.offset.map_or(seen[index], |offset| start(offset, totals[index]));
         let (read, first) = read(&call.guest.client, info.exec_id, stream, start, asked.limit).await?;
         streams[index] = read;
         if first > start {
@@ -147,6 +146,14 @@ pub(crate) async fn shown(call: &Call, info: ExecInfo, asked: Excerpt) -> Result
     Ok((told.text, told.report))
 }
 
+/// Where a stream of so many bytes is read from: never behind its end.
+fn start(offset: i64, total: u64) -> u64 {
+    match u64::try_from(offset) {
+        Ok(offset) => offset.min(total),
+        Err(_) => total.saturating_sub(offset.unsigned_abs()),
+    }
+}
+
 pub(crate) async fn info(client: &Client, exec_id: &str) -> Result<ExecInfo, Fault> {
     client.exec_info(&ExecParams { exec_id: exec_id.to_owned() }).await.map_err(fault::of)
 }
@@ -173,4 +180,19 @@ async fn read(
     let mut collected = HeadTail::new(offset, limit);
     collected.push(reply.offset, &bytes);
     Ok((collected, reply.offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_read_from_within_it() {
+        let cases =
+            [(0, 10, 0), (4, 10, 4), (10, 10, 10), (11, 10, 10), (5000, 0, 0), (-3, 10, 7), (-30, 10, 0)];
+        for (offset, total, expected) in cases {
+            assert_eq!(start(offset, total), expected, "{offset} of {total}");
+        }
+        assert_eq!((start(i64::MIN, 5), start(i64::MAX, 5)), (0, 5));
+    }
 }

@@ -9,13 +9,14 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use trl_client::{Event, HeadTail, Step};
 use trl_protocol::exec::{AttachParams, CancelParams, Encoding, ExecParams, RunParams};
+use trl_protocol::limits::{MAX_SECONDS, MAX_TERMINAL_SIDE};
 use trl_protocol::session::SessionParams;
 use trl_protocol::{Code, ExecId, Fault};
 
 use crate::fault;
 use crate::follow::{Heard, Until, follow};
 use crate::guest::{CalledSession, Guest, is_over};
-use crate::report::{Facts, Report};
+use crate::report::{Facts, Progress, Report};
 use crate::toolbox::{Call, Hints, Spec};
 
 /// How long a call takes at most unless it says so: clients give up on calls after a minute.
@@ -61,9 +62,11 @@ pub(crate) struct Args {
     interactive: bool,
     /// Width of its terminal. Default 120
     #[serde(default)]
+    #[schemars(range(max = MAX_TERMINAL_SIDE))]
     cols: Option<u16>,
     /// Height of its terminal. Default 40
     #[serde(default)]
+    #[schemars(range(max = MAX_TERMINAL_SIDE))]
     rows: Option<u16>,
     /// For this command only
     #[serde(default)]
@@ -115,6 +118,9 @@ impl Spec for Run {
             heard => heard?,
         };
         let Heard { exec_id, progress, streams } = heard;
+        if matches!(progress, Progress::Finished(_)) {
+            call.guest.forget_exec(exec_id);
+        }
         call.guest.readings.started(exec_id, [streams[0].end(), streams[1].end()]);
         let told = Facts {
             session: place.name,
@@ -140,16 +146,18 @@ async fn hear(args: &Args, place: &CalledSession, call: &Call) -> Result<Heard, 
     if args.interactive {
         guest.size_terminal(place, (args.rows, args.cols)).await?;
     }
-    let params = params(args, place, soft);
+    let timeout = seconds("timeout_s", args.timeout_s.unwrap_or(0.0))?;
+    let params = params(args, place, soft, timeout);
     let until = Until { soft, quiet: None, ends_command: true };
-    let bind = (!place.bound && !args.keep).then(|| Arc::clone(guest));
     let streams = [HeadTail::new(0, limit), HeadTail::new(0, limit)];
     let (started, own) = watch::channel(None);
     let heard = async {
         let stream = guest.client.stream(&params).await.map_err(fault::of)?;
         let started = |exec_id| {
             started.send_replace(Some(exec_id));
-            bound(&bind, exec_id);
+            if !args.keep && !guest.ends_with_client(place.id) {
+                bind(Arc::clone(guest), exec_id);
+            }
         };
         follow(&guest.client, stream, streams, until, (&call.teller, &call.ct), started).await
     };
@@ -243,17 +251,15 @@ fn busy_with(place: &CalledSession, running: ExecId, prompt: Option<&str>) -> Fa
 }
 
 /// Beside the command, which has begun already: nothing waits for this.
-fn bound(bind: &Option<Arc<Guest>>, exec_id: ExecId) {
-    if let Some(guest) = bind.clone() {
-        tokio::spawn(async move { guest.bind_exec(exec_id).await });
-    }
+fn bind(guest: Arc<Guest>, exec_id: ExecId) {
+    tokio::spawn(async move { guest.bind_exec(exec_id).await });
 }
 
-fn params(args: &Args, place: &CalledSession, soft: Duration) -> RunParams {
+fn params(args: &Args, place: &CalledSession, soft: Duration, timeout: Duration) -> RunParams {
     RunParams {
         session_id: Some(place.id.to_string()),
         command: Some(args.command.clone()),
-        timeout_s: Some(args.timeout_s.unwrap_or(0.0)),
+        timeout_s: Some(timeout.as_secs_f64()),
         stdin: args.stdin.clone(),
         stdin_open: Some(args.interactive),
         env: args.env.clone(),
@@ -270,6 +276,9 @@ fn params(args: &Args, place: &CalledSession, soft: Duration) -> RunParams {
 }
 
 pub(crate) fn seconds(name: &str, value: f64) -> Result<Duration, Fault> {
-    Duration::try_from_secs_f64(value)
-        .map_err(|_| Fault::invalid(format!("`{name}` is {value}; seconds are 0 or more")))
+    if (0.0..=MAX_SECONDS).contains(&value) {
+        return Ok(Duration::from_secs_f64(value));
+    }
+    let shown = if value.abs() > MAX_SECONDS { format!("{value:e}") } else { value.to_string() };
+    Err(Fault::invalid(format!("`{name}` is {shown}; give 0 to {MAX_SECONDS} seconds")))
 }

@@ -13,7 +13,7 @@ use trl_protocol::methods;
 
 use super::local_dir::LocalDir;
 use super::progress::Progress;
-use super::{PART, There, base_name, is_directory, part_name};
+use super::{PART, There, base_name, is_directory, not_found, part_name};
 use crate::failure::{Failure, Result};
 use crate::output;
 
@@ -27,7 +27,7 @@ pub(super) async fn copy(
     // What a link leads to is meant when it is named itself.
     let entry = match there.target(from).await? {
         Some(entry) => entry,
-        None => return Err(Failure::usage(format!("{from:?} does not exist in session {}", there.session))),
+        None => return Err(not_found(format!("{from:?} does not exist in session {}", there.session))),
     };
     let target = Path::new(to);
     if to.ends_with('/') && !target.is_dir() && entry.kind != FileKind::Directory {

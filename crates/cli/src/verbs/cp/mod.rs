@@ -8,7 +8,7 @@ mod upload;
 use serde_json::json;
 use trl_client::Client;
 use trl_protocol::file::{FileEntry, FileKind, StatParams};
-use trl_protocol::{Code, methods};
+use trl_protocol::{Code, Fault, methods};
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
@@ -122,6 +122,11 @@ fn part_name(name: &str, source: &str) -> String {
 /// The last name in a path.
 fn base_name(path: &str) -> Option<&str> {
     path.trim_end_matches('/').rsplit('/').next().filter(|name| !matches!(*name, "" | "." | ".."))
+}
+
+/// The same code as for requests about files.
+fn not_found(message: String) -> Failure {
+    Fault::new(Code::FileNotFound, message).into()
 }
 
 fn is_directory(path: &str) -> Failure {

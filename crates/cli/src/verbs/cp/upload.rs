@@ -1,7 +1,7 @@
 //! From here to a session.
 
 use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use trl_protocol::file::{FileKind, MakeDirParams, Mode, MoveParams, WriteParams}
 use trl_protocol::methods;
 
 use super::progress::Progress;
-use super::{PART, There, base_name, is_directory, part_name};
+use super::{PART, There, base_name, is_directory, not_found, part_name};
 use crate::failure::{Failure, Result};
 use crate::output;
 
@@ -26,7 +26,10 @@ pub(super) async fn copy(
     recursive: bool,
     progress: &mut Progress,
 ) -> Result<()> {
-    let meta = fs::metadata(from).map_err(|error| Failure::system(from, error))?;
+    let meta = fs::metadata(from).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => not_found(format!("{from}: {error}")),
+        _ => Failure::system(from, error),
+    })?;
     if !meta.is_dir() && !meta.is_file() {
         return Err(Failure::usage(format!("{from:?} is neither a file nor a directory")));
     }
@@ -52,12 +55,15 @@ pub(super) async fn copy(
 /// The error is about the directory, not about the part of the file that would be the first thing in it.
 async fn check_parent(there: &There<'_>, path: &str) -> Result<()> {
     let Some((dir, _)) = path.rsplit_once('/').filter(|(dir, _)| !dir.is_empty()) else { return Ok(()) };
+    let session = there.session;
     let problem = match there.target(dir).await?.map(|entry| entry.kind) {
         Some(FileKind::Directory) => return Ok(()),
-        Some(FileKind::File | FileKind::Symlink | FileKind::Other) => "is not a directory",
-        None => "does not exist",
+        Some(FileKind::File | FileKind::Symlink | FileKind::Other) => {
+            Failure::usage(format!("{dir:?} is not a directory in session {session}"))
+        }
+        None => not_found(format!("{dir:?} does not exist in session {session}")),
     };
-    Err(Failure::usage(format!("{dir:?} {problem} in session {}", there.session)).hint("make it first"))
+    Err(problem.hint("make it first"))
 }
 
 async fn directory(there: &There<'_>, from: &Path, to: &str, progress: &mut Progress) -> Result<()> {

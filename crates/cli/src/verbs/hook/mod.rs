@@ -8,6 +8,7 @@ mod wait;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use trl_client::Client;
@@ -73,7 +74,7 @@ impl Said {
     /// One JSON value: whether the harness closes its end is its own affair.
     fn read() -> Said {
         let stdin = std::io::stdin();
-        let said = match stdin.is_terminal() {
+        let said = match stdin.is_terminal() || !is_readable_soon(&stdin) {
             true => Value::Null,
             false => Value::deserialize(&mut serde_json::Deserializer::from_reader(stdin.lock()))
                 .unwrap_or_default(),
@@ -86,6 +87,13 @@ impl Said {
             reason: field("reason"),
         }
     }
+}
+
+/// A harness that says nothing must not wait for a hook that waits for it.
+fn is_readable_soon(stdin: &std::io::Stdin) -> bool {
+    let mut polled = [PollFd::new(stdin, PollFlags::IN)];
+    let longest = Timespec { tv_sec: 1, tv_nsec: 0 };
+    rustix::event::poll(&mut polled, Some(&longest)).is_ok_and(|ready| ready > 0)
 }
 
 pub(crate) fn run(args: &Args, global: &Global, output: Output) -> Result<u8> {
@@ -148,7 +156,11 @@ impl Hook {
 
     async fn session_start(&self, client: &Client) -> Option<Value> {
         let found = match self.has_mail {
-            true => client.call::<methods::MailNotices>(&self.notices()).await.unwrap_or_default(),
+            // They are mentioned here, and so by nobody else.
+            true => {
+                let params = NoticesParams { claim: true, ..self.notices() };
+                client.call::<methods::MailNotices>(&params).await.unwrap_or_default()
+            }
             false => Notices::default(),
         };
         let mut parts = Vec::new();

@@ -2,14 +2,14 @@
 
 mod follow;
 
-use trl_client::Conversation;
+use trl_client::{Client, Conversation};
 use trl_protocol::agent::CallerParams;
 use trl_protocol::mail::{DeadLetters, Held, Inbox, InboxParams};
 use trl_protocol::methods;
 
 use crate::context::Context;
 use crate::failure::{Failure, Result};
-use crate::identity::Who;
+use crate::identity::{Who, explained, is_replaced};
 use crate::table::{Keep, Table};
 use crate::{human, letter, output};
 
@@ -50,31 +50,63 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<u8> {
         return follow::run(&args.who, context).await;
     }
     let client = context.client().await?;
+    let params =
+        InboxParams { peek: args.peek, limit: args.limit, wait_s: Some(wait), ..InboxParams::default() };
+    if args.peek || args.held || args.dead_letters {
+        let mut looks = args.who.look(&client).await?;
+        let shown = look(args, &params, &mut looks.line, context).await;
+        looks.leave().await?;
+        return shown;
+    }
     let mut speaks = args.who.speak(&client).await?;
+    let inbox = speaks.call::<methods::MailInbox>(&params).await.map_err(explained)?;
+    print(&inbox, context)?;
+    if inbox.messages.is_empty() {
+        return Ok(0);
+    }
+    match acknowledge(&args.who, &client, speaks, &inbox).await {
+        Ok(()) => Ok(0),
+        // No second document on stdout: the messages are there.
+        Err(failure) => {
+            let why = failure.message();
+            output::note(&format!("{why}; the messages are not marked as read and will be shown again"));
+            Ok(failure.status)
+        }
+    }
+}
+
+/// Nothing is taken, and nothing counts as read.
+async fn look(
+    args: &Args,
+    params: &InboxParams,
+    line: &mut Conversation<'_>,
+    context: &Context,
+) -> Result<u8> {
     if args.held {
-        let held = speaks.call::<methods::MailHeld>(&CallerParams::default()).await?;
+        let held = line.call::<methods::MailHeld>(&CallerParams::default()).await?;
         return waiting(&held, context);
     }
     if args.dead_letters {
-        let dead = speaks.call::<methods::MailDeadLetters>(&CallerParams::default()).await?;
+        let dead = line.call::<methods::MailDeadLetters>(&CallerParams::default()).await?;
         return unread(&dead, context);
     }
-    let params =
-        InboxParams { peek: args.peek, limit: args.limit, wait_s: Some(wait), ..InboxParams::default() };
-    let inbox = speaks.call::<methods::MailInbox>(&params).await?;
-    print(&inbox, context)?;
-    if !args.peek && !inbox.messages.is_empty() {
-        acknowledge(&mut speaks, &inbox).await?;
-    }
+    print(&line.call::<methods::MailInbox>(params).await.map_err(explained)?, context)?;
     Ok(0)
 }
 
-/// Only now, since what could not be printed has not been read.
-async fn acknowledge(speaks: &mut Conversation<'_>, inbox: &Inbox) -> Result<()> {
+/// Only now, since what could not be printed has not been read. By id, so that the next daemon can be told as well.
+async fn acknowledge(who: &Who, client: &Client, mut speaks: Conversation<'_>, inbox: &Inbox) -> Result<()> {
     let shown = inbox.messages.iter().map(|message| message.message_id.clone()).collect();
     let params = InboxParams { peek: true, limit: Some(1), ack: Some(shown), ..InboxParams::default() };
-    let _ = speaks.call::<methods::MailInbox>(&params).await?;
-    Ok(())
+    let mut attempts = 3;
+    loop {
+        match speaks.call::<methods::MailInbox>(&params).await {
+            Ok(_) => return Ok(()),
+            Err(error) if is_replaced(&error) && attempts > 0 => attempts -= 1,
+            Err(error) => return Err(explained(error)),
+        }
+        speaks = who.speak_again(client).await?;
+    }
 }
 
 fn print(inbox: &Inbox, context: &Context) -> Result<()> {

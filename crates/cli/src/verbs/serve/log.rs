@@ -2,8 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use rustix::fs::OFlags;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{LogFormat, Settings};
@@ -16,7 +18,16 @@ pub(super) fn start(settings: &Settings, detached: bool) -> Result<()> {
     let file = if detached { Some(settings.daemon_log()) } else { settings.log_file.clone() };
     if let Some(path) = file {
         let failed = |error: io::Error| Failure::system(&format!("the log {}", path.display()), error);
-        let file = open(&path).map_err(failed)?;
+        let file = match &settings.log_file {
+            Some(_) => open(&path, OFlags::empty()),
+            None => {
+                // In a directory of another user, a link could lead us to any file of ours.
+                trl_sys::private::make_private(&settings.places.state)
+                    .map_err(|error| Failure::unavailable(error.to_string()))?;
+                open(&path, OFlags::NOFOLLOW | OFlags::NONBLOCK)
+            }
+        };
+        let file = file.map_err(failed)?;
         // As stderr itself, so that a panic's last words are there too.
         rustix::stdio::dup2_stderr(&file).map_err(|error| failed(error.into()))?;
     }
@@ -36,7 +47,7 @@ pub(super) fn start(settings: &Settings, detached: bool) -> Result<()> {
     started.map_err(|error| Failure::system("starting the log", error))
 }
 
-fn open(path: &Path) -> io::Result<File> {
+fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     if let Some(dir) = path.parent() {
         trl_sys::private::create_dir(dir)?;
     }
@@ -45,5 +56,6 @@ fn open(path: &Path) -> io::Result<File> {
         older.push(".1");
         std::fs::rename(path, older)?;
     }
-    trl_sys::private::file_options().append(true).create(true).open(path)
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    trl_sys::private::file_options().append(true).create(true).custom_flags(flags).open(path)
 }

@@ -313,6 +313,10 @@ impl Daemon {
         let mut config = trl_runtime::Config::new(places.runtime.clone(), places.state.clone(), program);
         config.version = version::OURS.to_owned();
         config.env = std::env::vars_os().filter_map(text).collect();
+        // Nothing can be mounted over what does not exist: an isolated session that may write beside it could create it.
+        if places.config != places.config_file && !places.config.exists() {
+            trl_sys::private::make_private(&places.config).ok();
+        }
         config.private_paths = self.settings.private_paths();
         config.working_dir = working_dir;
         config.home_dir = home_dir;

@@ -8,6 +8,9 @@ mod toml_edit;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
+use trl_protocol::quote::inline;
+
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -215,9 +218,18 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<u8> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(Failure::system(&format!("reading {}", file.display()), error)),
     };
+    let done = |changed: bool, difference: Option<&str>| match context.output.json {
+        true => {
+            let file = file.display().to_string();
+            context
+                .output
+                .json(&json!({"harness": name, "file": file, "changed": changed, "difference": difference}))
+        }
+        false => Ok(()),
+    };
     if args.harness == Harness::ClaudeCode && !args.remove && is_plugin_enabled() {
         output::note("claude-code: the plugin of trl is enabled, and has the server; nothing to change");
-        return Ok(0);
+        return done(false, None).map(|()| 0);
     }
     let changed = match args.remove {
         true => args.harness.without(&before),
@@ -230,16 +242,19 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<u8> {
     let Some(after) = changed.filter(|after| *after != before) else {
         let state = if args.remove { "has no trl" } else { "has trl already" };
         output::note(&format!("{name}: {} {state}; nothing to change", file.display()));
-        return Ok(0);
+        return done(false, None).map(|()| 0);
     };
-    context.output.text(&difference(&file, &before, &after))?;
+    let difference = difference(&file, &before, &after);
+    if !context.output.json {
+        context.output.text(&difference)?;
+    }
     if args.dry_run || !(args.yes || agreed()?) {
         output::note("nothing was changed");
-        return Ok(0);
+        return done(false, Some(&difference)).map(|()| 0);
     }
     write(&file, &after)?;
     output::note(&format!("{name}: {} was written", file.display()));
-    Ok(0)
+    done(true, Some(&difference)).map(|()| 0)
 }
 
 /// As short as a harness finds it: by name if that is us.
@@ -261,14 +276,11 @@ fn difference(file: &Path, before: &str, after: &str) -> String {
     let same_head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
     let most = old.len().min(new.len()) - same_head;
     let same_tail = old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(a, b)| a == b).count();
-    let mut text = format!("{}\n", file.display());
-    for line in &old[same_head..old.len() - same_tail] {
-        text.push_str(&format!("- {line}\n"));
-    }
-    for line in &new[same_head..new.len() - same_tail] {
-        text.push_str(&format!("+ {line}\n"));
-    }
-    text
+    let (removed, added) = (&old[same_head..old.len() - same_tail], &new[same_head..new.len() - same_tail]);
+    let marked = removed.iter().map(|line| ("-", line)).chain(added.iter().map(|line| ("+", line)));
+    // A project's file may be anybody's.
+    let marked = marked.map(|(mark, line)| format!("{mark} {}\n", inline(line)));
+    std::iter::once(format!("{}\n", inline(&file.display().to_string()))).chain(marked).collect()
 }
 
 /// A person at a terminal is asked; a script has said what it wants.

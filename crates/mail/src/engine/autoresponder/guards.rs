@@ -213,6 +213,17 @@ impl Tx<'_> {
         Ok((facts, sender, route == "held"))
     }
 
+    fn answered_since(&self, agent_id: i64, since: i64) -> Result<u64, MailError> {
+        Ok(self
+            .db
+            .prepare_cached(
+                "SELECT count(*) FROM answers a JOIN mail m ON m.id = a.mail_id
+                 WHERE a.agent_id = ?1 AND a.at > ?2 AND m.answer = 'answered'",
+            )?
+            .query_row([agent_id, since], |row| row.get(0))?)
+    }
+
+    /// Runs of the command, also those that failed: what fails at each message must not run at each message.
     fn answers_since(&self, agent_id: i64, since: i64) -> Result<u64, MailError> {
         Ok(self
             .db
@@ -322,7 +333,7 @@ impl Tx<'_> {
             network: responder.as_ref().is_some_and(|responder| responder.network),
             command: responder.map(|responder| responder.command),
             sandbox: self.env.config.auto.sandbox().to_owned(),
-            answered_today: self.answers_since(agent_id, self.now - DAY_MS)?,
+            answered_today: self.answered_since(agent_id, self.now - DAY_MS)?,
         })
     }
 
@@ -339,6 +350,12 @@ impl Tx<'_> {
         self.db.execute(
             "UPDATE agents SET auto_command = ?2, auto_network = ?3 WHERE id = ?1",
             params![agent_id, text, network],
+        )?;
+        // A command that was repaired does not pay for its failures. None of these runs again: its mail is marked.
+        self.db.execute(
+            "DELETE FROM answers WHERE agent_id = ?1
+               AND mail_id IN (SELECT id FROM mail WHERE agent_id = ?1 AND answer = 'failed')",
+            [agent_id],
         )?;
         Ok(())
     }

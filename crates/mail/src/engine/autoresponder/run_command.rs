@@ -8,28 +8,35 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::sync::Semaphore;
+use tokio::time::sleep;
 
 use crate::config::AutoLimits;
 use crate::engine::autoresponder::guards::Assignment;
+use crate::engine::repeated_error::RepeatedError;
 use crate::engine::{Engine, Wake};
 use crate::error::MailError;
 
 /// How much of a command's stderr is kept.
 const MAX_STDERR_BYTES: usize = 64 * 1024;
+/// A store that refuses tells nobody when it works again.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 pub(crate) async fn run(engine: Arc<Engine>) {
     let wakeup = engine.env.wakeups.listen(Wake::Answer);
     let pool = Arc::new(Semaphore::new(engine.env.config.auto.max_running.max(1)));
     let mut running = tokio::task::JoinSet::new();
+    let mut last_error = RepeatedError::default();
     loop {
         let Ok(place) = Arc::clone(&pool).acquire_owned().await else { return };
         match engine.tx(|tx| tx.take_assignment()).await {
             Ok(Some(assignment)) => {
+                last_error.clear();
                 let engine = Arc::clone(&engine);
                 running.spawn(async move {
                     answer(&engine, assignment).await;
@@ -37,14 +44,17 @@ pub(crate) async fn run(engine: Arc<Engine>) {
                 });
             }
             Ok(None) => {
+                last_error.clear();
                 drop(place);
                 wakeup.notify.notified().await;
             }
             Err(MailError::Closed) => return,
             Err(error) => {
                 drop(place);
-                tracing::warn!(%error, "the auto-responder could not look for mail");
-                wakeup.notify.notified().await;
+                if last_error.is_new(&error) {
+                    tracing::warn!(%error, "the auto-responder could not look for mail; it looks again");
+                }
+                sleep(RETRY_AFTER).await;
             }
         }
         while running.try_join_next().is_some() {}

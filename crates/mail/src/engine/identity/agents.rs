@@ -46,11 +46,18 @@ fn policy_named(text: &str) -> Policy {
 }
 
 /// `[A-Za-z0-9._-]{1,32}`, not only dots, and nothing that could be taken for an address.
-fn is_agent_name(name: &str) -> bool {
-    (1..=32).contains(&name.len())
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
-        && !name.bytes().all(|b| b == b'.')
-        && !Address::looks_like(name)
+fn problem_of_name(name: &str) -> Option<&'static str> {
+    let is_plain = (1..=32).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+    if !is_plain {
+        Some("1 to 32 of A-Z a-z 0-9 . _ - are expected")
+    } else if name.bytes().all(|b| b == b'.') {
+        Some("it has only dots")
+    } else if Address::looks_like(name) {
+        Some("it looks like an address; choose a shorter one")
+    } else {
+        None
+    }
 }
 
 /// How long the maker of an agent waits for the relay to know it.
@@ -74,10 +81,9 @@ impl Engine {
 impl Tx<'_> {
     pub(crate) fn create_agent(&mut self, params: CreateParams) -> Result<Created, MailError> {
         let name = params.name;
-        if !is_agent_name(&name) {
+        if let Some(problem) = problem_of_name(&name) {
             let shown: String = name.chars().take(64).collect();
-            let why = format!("{shown:?} cannot name an agent: 1 to 32 of A-Z a-z 0-9 . _ -");
-            return Err(Fault::invalid(why).into());
+            return Err(Fault::invalid(format!("{shown:?} cannot name an agent: {problem}")).into());
         }
         if let Some(existing) = self.agent_named(&name)? {
             let why = format!("there is an agent {name} already; its address is {}", existing.address);
@@ -203,6 +209,14 @@ impl Tx<'_> {
     }
 }
 
+/// An address that is well formed, but that the directory of the relay does not have.
+pub(crate) fn no_such_address(address: &str) -> Fault {
+    let why =
+        format!("nobody has the address {address}; compare it with what its owner's `agent.list` shows");
+    Fault::new(Code::AgentNotFound, why)
+        .with_details(serde_json::json!({ "reason": "unknown_recipient", "nearest": null }))
+}
+
 /// An unknown name, with the nearest known one.
 pub(crate) fn no_such_agent(who: &str, names: &[String]) -> Fault {
     let shown: String = who.chars().take(64).collect();
@@ -227,4 +241,27 @@ fn read_agent(row: &rusqlite::Row<'_>) -> rusqlite::Result<Agent> {
         policy: policy_named(&row.get::<_, String>(3)?),
         pinned: row.get(4)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_cannot_be_used_is_refused_for_its_own_reason() {
+        for (name, expected) in [
+            ("alice.v2_x-1", None),
+            ("", Some("1 to 32")),
+            ("a b", Some("1 to 32")),
+            ("..", Some("only dots")),
+            ("5mzjzj45zrx6gzmuv4eqfgsmahzv2qdp", Some("looks like an address")),
+        ] {
+            let problem = problem_of_name(name);
+            assert_eq!(problem.is_some(), expected.is_some(), "{name}: {problem:?}");
+            assert!(
+                problem.unwrap_or_default().contains(expected.unwrap_or_default()),
+                "{name}: {problem:?}"
+            );
+        }
+    }
 }

@@ -58,6 +58,9 @@ impl Tx<'_> {
             )?;
         }
         self.rebind(caller, &known.uuid)?;
+        for former in self.nameless_with_label(agent.id, grant.label.as_str(), &known.uuid)? {
+            self.reclaim(agent.id, &former)?;
+        }
         self.reroute_held(agent.id)?;
         Ok(Used {
             live_sessions: self.live_labels(agent.id)?,
@@ -181,6 +184,23 @@ impl Tx<'_> {
         }
         self.env.connections.bind(connection, uuid);
         Ok(())
+    }
+
+    /// Earlier holders of a label that never come back, since they had no harness session id by which they would be
+    /// known again, and that left unread mail.
+    fn nameless_with_label(
+        &self,
+        agent_id: i64,
+        label: &str,
+        except: &str,
+    ) -> Result<Vec<String>, MailError> {
+        let mut query = self.db.prepare_cached(
+            "SELECT uuid FROM sessions WHERE agent_id = ?1 AND label = ?2 AND uuid != ?3
+               AND harness_id = uuid AND holds_label = 0 AND EXISTS
+               (SELECT 1 FROM deliveries d WHERE d.uuid = sessions.uuid AND d.state != 'read')",
+        )?;
+        let rows = query.query_map(params![agent_id, label, except], |row| row.get(0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
     }
 
     fn remembered(&self, agent_id: i64, harness_id: &str) -> Result<Option<(String, String)>, MailError> {

@@ -1,10 +1,15 @@
 //! What happens by itself when its time has come.
 
+use std::time::Duration;
+
 use trl_protocol::mail::{FailReason, State};
 
 use crate::config::millis;
 use crate::engine::{Tx, Wake};
 use crate::error::MailError;
+
+/// How long a daemon that has just started fetches receipts before it gives up what was relayed earlier.
+const RECEIPTS_FIRST: Duration = Duration::from_secs(5);
 
 impl Tx<'_> {
     /// Everything that is due now; returns when something is due next.
@@ -28,8 +33,17 @@ impl Tx<'_> {
     }
 
     fn fail_expired_outbox(&mut self) -> Result<(), MailError> {
-        let ids = self
-            .ids("SELECT id FROM outbox WHERE expires_at <= ?1 AND state IN ('queued','sealed','relayed')")?;
+        let receipts_at = self.env.opened_at + millis(RECEIPTS_FIRST);
+        let waits_for_receipts = self.now < receipts_at;
+        if waits_for_receipts {
+            self.due_at(receipts_at);
+        }
+        // What an earlier daemon gave to the relay may have been read since: its receipts are fetched first.
+        let given_before = if waits_for_receipts { self.env.opened_at } else { i64::MIN };
+        let ids = self.ids(&format!(
+            "SELECT id FROM outbox WHERE expires_at <= ?1 AND state IN ('queued','sealed','relayed')
+               AND (state != 'relayed' OR created_at >= {given_before})"
+        ))?;
         for id in ids {
             self.fail_outbox(id, FailReason::Expired)?;
         }

@@ -282,7 +282,8 @@ impl Tx<'_> {
         } else {
             self.offer(session, *caller, ids)?;
         }
-        self.env.unwritten_leases.give_back(*ticket);
+        // Not yet: a commit that fails leaves it to be written again, and nobody else may get it until then.
+        self.leased.push(*ticket);
         Ok(())
     }
 
@@ -318,8 +319,9 @@ impl Tx<'_> {
                 .execute([mail_id])?;
             let left =
                 self.db.prepare_cached("SELECT 1 FROM deliveries WHERE mail_id = ?1")?.exists([mail_id])?;
+            // Also if others have read it: then it is over.
+            self.finish_if_all_read(mail_id)?;
             if !left {
-                self.finish_if_all_read(mail_id)?;
                 self.set_route(mail_id, "expired")?;
                 self.owe_for_mail(mail_id, State::Failed, Some(FailReason::Expired))?;
             }

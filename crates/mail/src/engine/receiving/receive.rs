@@ -15,6 +15,9 @@ use crate::relay::Incoming;
 use crate::seal::{OpenError, Packet};
 use crate::steps::Step;
 
+/// Words to one peer about packets that seem to be repeated.
+const TOLD_REPLAYS_PER_MINUTE: u32 = 10;
+
 impl Tx<'_> {
     pub(crate) fn receive(&mut self, agent_id: i64, packets: Vec<Incoming>) -> Result<(), MailError> {
         for incoming in packets {
@@ -55,9 +58,14 @@ impl Tx<'_> {
                 Ok(())
             }
             Err(error) => {
-                let wedged = matches!(error, OpenError::LostKey | OpenError::Undecryptable(_));
                 self.quarantine(agent_id, &incoming, packet_id.as_str(), &error.to_string())?;
-                if wedged { self.ask_for_new_keys(agent_id, &incoming.from) } else { Ok(()) }
+                match error {
+                    OpenError::LostKey | OpenError::Undecryptable(_) => {
+                        self.ask_for_new_keys(agent_id, &incoming.from)
+                    }
+                    OpenError::Replayed => self.tell_of_replay(agent_id, &incoming.from, packet_id.as_str()),
+                    OpenError::Card(_) => Ok(()),
+                }
             }
         }
     }
@@ -92,6 +100,22 @@ impl Tx<'_> {
         self.name_unreadable(agent_id, from.as_str())
     }
 
+    /// Either somebody repeats an old packet, whose id was forgotten, or its sender was restored from a copy and seals
+    /// again from an old place of its ratchet. Only the sender knows which, so it is told, under the keys that are in
+    /// use: whoever can repeat a packet causes no exchange of keys.
+    fn tell_of_replay(&mut self, agent_id: i64, from: &Address, packet: &str) -> Result<(), MailError> {
+        let peer = from.as_str();
+        if self.refusal_of_sender(agent_id, peer)?.is_some() {
+            return Ok(());
+        }
+        // What is not told now comes again, if its sender still waits for a receipt.
+        if !self.env.rates.take(agent_id, peer, Direction::AboutReplays, TOLD_REPLAYS_PER_MINUTE, self.now) {
+            return Ok(());
+        }
+        let word = Unreadable { packets: vec![packet.to_owned()], replayed: true };
+        self.say_unreadable(agent_id, peer, &word, false)
+    }
+
     /// One control message that names everything in quarantine which its sender may seal again.
     pub(crate) fn name_unreadable(&mut self, agent_id: i64, peer: &str) -> Result<(), MailError> {
         let packets: Vec<String> = {
@@ -101,11 +125,20 @@ impl Tx<'_> {
             let rows = query.query_map(params![agent_id, peer], |row| row.get(0))?;
             rows.collect::<Result<_, _>>()?
         };
-        let payload = serde_json::to_vec(&Unreadable { packets })
-            .map_err(|_| MailError::Corrupt { what: "list of packets" })?;
+        self.say_unreadable(agent_id, peer, &Unreadable { packets, replayed: false }, true)
+    }
+
+    fn say_unreadable(
+        &mut self,
+        agent_id: i64,
+        peer: &str,
+        word: &Unreadable,
+        under_new_keys: bool,
+    ) -> Result<(), MailError> {
+        let payload = serde_json::to_vec(word).map_err(|_| MailError::Corrupt { what: "list of packets" })?;
         self.db.execute(
-            "INSERT INTO controls (agent_id, peer, kind, payload, fresh) VALUES (?1, ?2, 'rekey', ?3, 1)",
-            params![agent_id, peer, payload],
+            "INSERT INTO controls (agent_id, peer, kind, payload, fresh) VALUES (?1, ?2, 'rekey', ?3, ?4)",
+            params![agent_id, peer, payload, under_new_keys],
         )?;
         self.wakes.push(Wake::Pump);
         Ok(())
@@ -139,6 +172,9 @@ impl Tx<'_> {
             }
             REKEY => {
                 if let Ok(unreadable) = serde_json::from_slice::<Unreadable>(rest) {
+                    if unreadable.replayed {
+                        self.leave_old_ratchets(agent_id, from.as_str(), &unreadable.packets)?;
+                    }
                     self.seal_again(agent_id, from.as_str(), &unreadable.packets)?;
                 }
                 Ok(None)
@@ -234,7 +270,7 @@ impl Tx<'_> {
                 "INSERT INTO mail (agent_id, sender, uid, wire_id, local_id, from_session, from_uuid, to_session,
                                    role, text, raw, in_reply_to, auto, hops, chain, sent_at, arrived_at,
                                    expires_at, route)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?17, 'new')",
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?18, ?16, ?17, 'new')",
             )?
             .execute(params![
                 agent_id,
@@ -254,6 +290,8 @@ impl Tx<'_> {
                 chain,
                 self.now,
                 expires_at,
+                // A clock that is ahead, or a lie, does not put it into the future.
+                decoded.written_at.unwrap_or(self.now).clamp(0, self.now.max(0)),
             ])?;
         Ok(self.db.last_insert_rowid())
     }

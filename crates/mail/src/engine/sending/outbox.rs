@@ -97,12 +97,12 @@ impl Tx<'_> {
         reason: Option<FailReason>,
         at: i64,
     ) -> Result<(), MailError> {
-        let current: String = self
+        let (current, failed): (String, Option<String>) = self
             .db
-            .prepare_cached("SELECT state FROM outbox WHERE id = ?1")?
-            .query_row([id], |row| row.get(0))?;
+            .prepare_cached("SELECT state, reason FROM outbox WHERE id = ?1")?
+            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let current = state_named(&current).ok_or(MailError::Corrupt { what: "state" })?;
-        match advance(current, next) {
+        match advance(current, failed.as_deref().and_then(reason_named), next) {
             Advance::Refused => return Ok(()),
             Advance::Late => {
                 let told = self
@@ -281,14 +281,7 @@ impl Tx<'_> {
     ) -> Result<(), MailError> {
         const TRIES: i64 = 3;
         for packet in packets.iter().take(1000) {
-            let outbox_id: Option<Option<i64>> = self
-                .db
-                .prepare_cached(
-                    "SELECT outbox_id FROM packets WHERE agent_id = ?1 AND packet_id = ?2 AND peer = ?3",
-                )?
-                .query_row(params![agent_id, packet, peer], |row| row.get(0))
-                .optional()?;
-            let Some(Some(outbox_id)) = outbox_id else { continue };
+            let Some(outbox_id) = self.unconfirmed_packet(agent_id, peer, packet)? else { continue };
             let tries: i64 = self
                 .db
                 .prepare_cached("SELECT count(*) FROM history WHERE outbox_id = ?1 AND state = 'queued'")?
@@ -301,6 +294,23 @@ impl Tx<'_> {
         }
         self.wakes.push(Wake::Pump);
         Ok(())
+    }
+
+    /// The message in a packet that has no receipt yet.
+    pub(crate) fn unconfirmed_packet(
+        &self,
+        agent_id: i64,
+        peer: &str,
+        packet: &str,
+    ) -> Result<Option<i64>, MailError> {
+        let found: Option<Option<i64>> = self
+            .db
+            .prepare_cached(
+                "SELECT outbox_id FROM packets WHERE agent_id = ?1 AND packet_id = ?2 AND peer = ?3",
+            )?
+            .query_row(params![agent_id, packet, peer], |row| row.get(0))
+            .optional()?;
+        Ok(found.flatten())
     }
 
     /// The ciphertext is forgotten; the message is sealed anew, and known at the other end by its uid.

@@ -14,10 +14,13 @@ const KEPT: usize = 4096;
 pub(crate) enum Direction {
     Outgoing,
     Incoming,
+    /// Words about packets that seem to be repeated.
+    AboutReplays,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
+    full: f64,
     left: f64,
     at: i64,
 }
@@ -31,11 +34,11 @@ impl Rates {
         let full = f64::from(per_minute);
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= KEPT {
-            buckets.retain(|_, bucket| bucket.refilled(full, now).left < full);
+            buckets.retain(|_, bucket| bucket.refilled(now).left < bucket.full);
         }
         let bucket =
-            buckets.entry((agent_id, peer.to_owned(), way)).or_insert(Bucket { left: full, at: now });
-        *bucket = bucket.refilled(full, now);
+            buckets.entry((agent_id, peer.to_owned(), way)).or_insert(Bucket { full, left: full, at: now });
+        *bucket = bucket.refilled(now);
         if bucket.left < 1.0 {
             return false;
         }
@@ -45,9 +48,10 @@ impl Rates {
 }
 
 impl Bucket {
-    fn refilled(self, full: f64, now: i64) -> Bucket {
+    fn refilled(self, now: i64) -> Bucket {
         let passed = (now - self.at).max(0) as f64;
-        Bucket { left: (self.left + passed * full / MINUTE_MS).min(full), at: now }
+        let left = (self.left + passed * self.full / MINUTE_MS).min(self.full);
+        Bucket { left, at: now, ..self }
     }
 }
 

@@ -23,10 +23,7 @@ impl Tx<'_> {
             );
             return Err(Fault::new(Code::ResourcePressure, why).into());
         }
-        self.db.execute(
-            "UPDATE ratchets SET may_seal = 0 WHERE agent_id = ?1 AND peer = ?2",
-            params![agent_id, address],
-        )?;
+        self.seal_no_more(agent_id, address)?;
         let unconfirmed = self.unconfirmed(agent_id, address)?;
         for outbox_id in &unconfirmed {
             self.queue_again(*outbox_id)?;
@@ -53,6 +50,47 @@ impl Tx<'_> {
             .prepare_cached("SELECT at FROM rekeys WHERE agent_id = ?1 AND peer = ?2")?
             .query_row(params![agent_id, peer], |row| row.get(0))?;
         Ok(Some((last + gap - self.now).max(0)))
+    }
+
+    /// The peer has opened something else at the place where we sealed these: this store was restored from a copy, and
+    /// its ratchets are behind. All that has no receipt is sealed again with new keys. Packets that are confirmed or not
+    /// ours change nothing, so a repeated packet does not come to this.
+    pub(crate) fn leave_old_ratchets(
+        &mut self,
+        agent_id: i64,
+        peer: &str,
+        packets: &[String],
+    ) -> Result<(), MailError> {
+        let mut behind = false;
+        for packet in packets.iter().take(1000) {
+            behind = behind || self.unconfirmed_packet(agent_id, peer, packet)?.is_some();
+        }
+        if !behind {
+            return Ok(());
+        }
+        tracing::warn!(agent_id, %peer, "our ratchet is behind its peer's: new keys are used from here on");
+        self.seal_no_more(agent_id, peer)?;
+        // All of it, in order: the named ones are only those that came first.
+        let unconfirmed = self.unconfirmed_packets(agent_id, peer)?;
+        self.seal_again(agent_id, peer, &unconfirmed)
+    }
+
+    /// What is sealed next for this peer is sealed with new keys.
+    fn seal_no_more(&self, agent_id: i64, peer: &str) -> Result<(), MailError> {
+        self.db.execute(
+            "UPDATE ratchets SET may_seal = 0 WHERE agent_id = ?1 AND peer = ?2",
+            params![agent_id, peer],
+        )?;
+        Ok(())
+    }
+
+    fn unconfirmed_packets(&self, agent_id: i64, peer: &str) -> Result<Vec<String>, MailError> {
+        let mut query = self.db.prepare_cached(
+            "SELECT packet_id FROM packets WHERE agent_id = ?1 AND peer = ?2 AND outbox_id IS NOT NULL
+             ORDER BY outbox_id",
+        )?;
+        let rows = query.query_map(params![agent_id, peer], |row| row.get(0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
     }
 
     fn unconfirmed(&self, agent_id: i64, peer: &str) -> Result<Vec<i64>, MailError> {

@@ -27,6 +27,9 @@ pub(crate) const UID_BYTES: usize = 16;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Unreadable {
     pub(crate) packets: Vec<String>,
+    /// The keys are known, but something else was opened with them before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) replayed: bool,
 }
 
 /// One pair that has something to say.

@@ -7,7 +7,7 @@ use trl_protocol::{Code, Fault};
 
 use crate::config::millis;
 use crate::engine::dispatch::Caller;
-use crate::engine::identity::agents::{Agent, no_such_agent};
+use crate::engine::identity::agents::{Agent, no_such_address};
 use crate::engine::identity::contacts::Peer;
 use crate::engine::identity::sessions::Session;
 use crate::engine::sending::rates::Direction;
@@ -73,7 +73,7 @@ impl Engine {
             .await?;
         let (known, address) = known;
         if !known && self.relay.bundle(&address).await?.is_none() {
-            return Err(no_such_agent(&who, &[]).into());
+            return Err(no_such_address(address.as_str()).into());
         }
         Ok(())
     }
@@ -128,7 +128,7 @@ impl Tx<'_> {
         };
         let defaults = Defaults { now_ms: self.now, message_id: id.clone(), cwd: "/".to_owned() };
         let body = encode(&input, &defaults).map_err(|error| Fault::invalid(error.to_string()))?;
-        self.check_packet_size(body.len())?;
+        self.check_packet_size(input.text.len(), body.len())?;
         let outbox_id = self.store_outbox(session, &accepted, &id, body.as_bytes(), (send_id, digest))?;
         self.env.config.steps.reach(Step::SendStored)?;
         let pair = Pair { agent_id: session.agent_id, peer: accepted.peer.address.to_string() };
@@ -273,10 +273,19 @@ impl Tx<'_> {
             .into())
     }
 
-    fn check_packet_size(&self, body: usize) -> Result<(), MailError> {
+    fn check_packet_size(&self, text: usize, body: usize) -> Result<(), MailError> {
         // Room for the wrapping of a first message: card, ratchet header, padding.
         let limit = self.env.relay_max.saturating_sub(2048);
-        if body > limit { Err(too_large(body, limit).into()) } else { Ok(()) }
+        if body <= limit {
+            return Ok(());
+        }
+        let why = format!(
+            "the text has {text} bytes, which its encoding makes {body}, and the relay takes {limit}; \
+             control characters take six bytes each: send less, or a path"
+        );
+        Err(Fault::new(Code::PayloadTooLarge, why)
+            .with_details(serde_json::json!({ "reason": "too_large" }))
+            .into())
     }
 
     fn store_outbox(

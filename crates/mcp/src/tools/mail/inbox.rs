@@ -12,6 +12,7 @@ use trl_protocol::mail::{Inbox as Answer, InboxParams, Message};
 use crate::letters::framed;
 use crate::report::{cost, fitting};
 use crate::toolbox::{Call, Hints, Spec};
+use crate::tools::run::seconds;
 
 /// What is on its way when we ask, held for us or just sent, arrives within this.
 const MOMENT_S: f64 = 0.3;
@@ -55,7 +56,7 @@ impl Spec for Inbox {
         let params = InboxParams {
             peek: args.peek,
             limit: args.limit,
-            wait_s: Some(args.wait_s.unwrap_or(MOMENT_S)),
+            wait_s: Some(seconds("wait_s", args.wait_s.unwrap_or(MOMENT_S))?.as_secs_f64()),
             // Always a list: without one, whatever was handed out before would count as read.
             ack: Some(args.ack),
             ..InboxParams::default()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tokio::process::Command;
 use trl_protocol::{Code, Fault};
@@ -35,11 +35,20 @@ impl Engine {
                 .to_owned(),
         };
         let program = found.ok_or_else(|| unavailable(missing()))?;
+        // It is not always run from here.
+        let program = std::path::absolute(&program).unwrap_or(program);
         Ok(Engine { program, env: env.clone() })
     }
 
     pub(in crate::backend) fn name(&self) -> String {
         self.program.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    }
+
+    /// What an empty directory needs as an option in place of one of the image. podman copies the image's content into
+    /// it unless told not to; the others never do, and refuse the option. podman also comes under docker's name.
+    pub(super) async fn empty_option(&self) -> Result<&'static str, Fault> {
+        let told = self.run(["--version"]).await?;
+        Ok(if told.stdout.to_ascii_lowercase().contains("podman") { ",notmpcopyup" } else { "" })
     }
 
     pub(in crate::backend) fn command<I: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = I>) -> Command {
@@ -53,7 +62,18 @@ impl Engine {
         &self,
         args: impl IntoIterator<Item = I>,
     ) -> Result<Ran, Fault> {
-        programs::run(self.command(args), b"")
+        self.ran(self.command(args)).await
+    }
+
+    /// The same in a directory: what watches a container of podman leaves a file `oom` where it was started.
+    pub(super) async fn run_in(&self, dir: &Path, args: Vec<String>) -> Result<Ran, Fault> {
+        let mut command = self.command(args);
+        command.current_dir(dir);
+        self.ran(command).await
+    }
+
+    async fn ran(&self, command: Command) -> Result<Ran, Fault> {
+        programs::run(command, b"")
             .await
             .map_err(|error| unavailable(format!("{} cannot be run: {error}", self.name())))
     }

@@ -6,6 +6,7 @@
 //! its container: when it ends, so does everything in it.
 
 mod engine;
+mod given;
 mod options;
 
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ use super::{
 use crate::config::Config;
 pub(super) use engine::Engine;
 use engine::unavailable;
-use options::Options;
+use options::{EngineTraits, Options};
 
 /// Where things are inside a container.
 const HOST: &str = "/.trl/host";
@@ -129,14 +130,15 @@ impl Container {
         let host = self.host_program()?;
         let paths = self.dirs.of(id);
         paths.make()?;
-        let Options { args, report } = Options::of(&spec, &engine.name())?;
+        let traits = EngineTraits { name: engine.name(), empty_option: empty_option(&engine, &spec).await? };
+        let Options { args, report } = Options::of(&spec, &traits, &given::look)?;
         let spec = SessionSpec {
             state_dir: STATE.to_owned(),
             socket: format!("{RUN}/sock"),
             outside: report.map(Box::new),
             ..spec
         };
-        let ran = engine.run(self.run_args(id, &paths, host, args)).await?;
+        let ran = engine.run_in(&paths.state_dir, self.run_args(id, &paths, host, args)).await?;
         if !ran.is_ok() {
             let fault = self.explain(&engine, &ran.complaint()).await;
             engine.remove(&container_name(id)).await;
@@ -220,6 +222,14 @@ async fn stopped(engine: &Engine, id: SessionId) {
         if engine.is_running(&container_name(id)).await == Some(false) {
             return;
         }
+    }
+}
+
+/// The engine is asked only if something is to be hidden: its answer takes as long as half a start.
+async fn empty_option(engine: &Engine, spec: &SessionSpec) -> Result<&'static str, Fault> {
+    match spec.isolation.as_ref().is_some_and(|isolation| !isolation.is_none()) {
+        true => engine.empty_option().await,
+        false => Ok(""),
     }
 }
 

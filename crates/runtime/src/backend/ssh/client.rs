@@ -158,9 +158,24 @@ impl SshClient {
         }
     }
 
+    /// Whether the host program that was there is gone: somebody has cleared its directory.
+    pub(super) fn is_program_missing(status: std::process::ExitStatus) -> bool {
+        status.code() == Some(NO_PROGRAM)
+    }
+
+    /// Brings the host program again.
+    pub(super) async fn bring_again(&self) -> Result<(), Fault> {
+        tracing::info!(host = self.where_to(), "the host program is gone from there");
+        self.install().await.map(drop)
+    }
+
     /// Runs the host program over there to its end.
     pub(super) async fn call(&self, args: &[&str]) -> Result<Ran, Fault> {
-        let ran = self.run(self.far_program(args).await?).await?;
+        let mut ran = self.run(self.far_program(args).await?).await?;
+        if Self::is_program_missing(ran.status) {
+            self.bring_again().await?;
+            ran = self.run(self.far_program(args).await?).await?;
+        }
         match ran.status.code() {
             Some(0) => Ok(ran),
             _ => Err(self.unavailable(&format!("the host program said: {}", ran.complaint()))),

@@ -103,9 +103,10 @@ impl Ssh {
         let (Some(state_dir), Some(socket)) = (lines.next(), lines.next()) else {
             return Err(self.client.unavailable("the host program does not say where its files are"));
         };
-        // Whatever is hidden here is not over there.
-        let hidden_dirs = [state_dir, socket].into_iter().filter_map(|path| Path::new(path).parent());
-        let hidden_dirs = hidden_dirs.map(|dir| dir.display().to_string()).collect();
+        // Whatever is hidden here is not over there: our sessions and their sockets, and the programs that are run for them.
+        let own = [state_dir, socket].into_iter().filter_map(|path| Path::new(path).parent());
+        let hidden_dirs =
+            own.chain(lines.next().map(Path::new)).map(|dir| dir.display().to_string()).collect();
         let (state_dir, socket) = (state_dir.to_owned(), socket.to_owned());
         let spec = SessionSpec { state_dir, socket, hidden_dirs, ..spec };
         let failed = |what: String| self.client.unavailable(&format!("session {id} did not start: {what}"));

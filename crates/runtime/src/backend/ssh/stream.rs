@@ -24,6 +24,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// How long `ssh` and the relay may take to answer.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long `ssh` may take to end after its output has.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a stream ended before it began.
 #[derive(Debug)]
@@ -36,7 +38,7 @@ pub(super) enum Failure {
 /// One connection of `ssh` to the relay.
 struct Carrier {
     /// Ends `ssh` when it is dropped.
-    _child: Child,
+    child: Child,
     to: ChildStdin,
     from: ChildStdout,
 }
@@ -52,6 +54,8 @@ struct Stream {
     to_runtime: WriteHalf<DuplexStream>,
     /// The runtime has closed its side.
     closed: bool,
+    /// The last attempt has not found the host program over there.
+    program_missing: bool,
 }
 
 /// Opens a stream; `first` tells whether that succeeded at once. If nobody waits for that, it goes on trying.
@@ -74,6 +78,7 @@ pub(super) fn open(
         from_runtime,
         to_runtime,
         closed: false,
+        program_missing: false,
     };
     tokio::spawn(stream.run(first));
     let (reader, writer) = split(near);
@@ -123,8 +128,18 @@ impl Stream {
         }
     }
 
-    /// Reaches the relay, and agrees with it on what has arrived.
+    /// Reaches the relay. If the program that is to reach it is gone over there, it is brought again first.
     async fn connect(&mut self, again: bool) -> Result<Carrier, Failure> {
+        let reached = self.reach(again).await;
+        if !std::mem::take(&mut self.program_missing) {
+            return reached;
+        }
+        self.client.bring_again().await.map_err(|fault| Failure::Unreachable(fault.message.into()))?;
+        self.reach(again).await
+    }
+
+    /// Reaches the relay, and agrees with it on what has arrived.
+    async fn reach(&mut self, again: bool) -> Result<Carrier, Failure> {
         let failed = |error: io::Error| Failure::Unreachable(error.to_string());
         let words = ["--connect", self.key.as_str(), self.session.as_str()];
         let mut command = self
@@ -137,7 +152,7 @@ impl Stream {
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Failure::Unreachable("no pipes to ssh".to_owned()));
         };
-        let mut carrier = Carrier { _child: child, to, from };
+        let mut carrier = Carrier { child, to, from };
         let received = again.then(|| self.end.received());
         let greeting = Greeting { token: self.token, received }.to_bytes();
         let mut reception = [0; Reception::BYTES];
@@ -148,7 +163,12 @@ impl Stream {
         };
         match tokio::time::timeout(GREETING_TIMEOUT, exchange).await {
             Ok(Ok(_)) => {}
-            Ok(Err(error)) => return Err(failed(error)),
+            Ok(Err(error)) => {
+                let ended = tokio::time::timeout(EXIT_TIMEOUT, carrier.child.wait()).await;
+                self.program_missing =
+                    matches!(ended, Ok(Ok(status)) if SshClient::is_program_missing(status));
+                return Err(failed(error));
+            }
             Err(_) => return Err(Failure::Unreachable("no answer".to_owned())),
         }
         match Reception::parse(&reception) {

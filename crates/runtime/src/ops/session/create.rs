@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trl_confine::hosts::Hosts;
+use trl_protocol::change::Change;
 use trl_protocol::ids::is_session_name;
 use trl_protocol::isolation::{Isolation, Net};
 use trl_protocol::session::{CreateParams, Created, Durability, SessionInfo, SessionLimits, SessionState};
@@ -281,7 +282,11 @@ fn description(spec: &SessionSpec, backend: &dyn Backend) -> SessionInfo {
 pub(super) fn hidden_dirs(config: &Config) -> Vec<String> {
     let dirs =
         [Some(&config.runtime_dir), Some(&config.state_dir), Some(&config.mail_dir), config.socket.as_ref()];
-    let dirs = dirs.into_iter().flatten().chain(&config.private_paths);
+    // Tokens of other daemons may still be missing, and nothing is lost then.
+    let tokens =
+        config.runtimes.iter().filter_map(|runtime| runtime.token_file.as_ref()).chain(&config.tokens_dir);
+    let tokens = tokens.filter(|path| path.exists());
+    let dirs = dirs.into_iter().flatten().chain(&config.private_paths).chain(tokens);
     dirs.filter_map(|dir| dir.to_str()).map(str::to_owned).collect()
 }
 
@@ -335,7 +340,7 @@ async fn start(
         Ok(started) => {
             tracing::info!(session = %id, host = started.host.describe(), "a session was created");
             let enter = |session| reservation.fill(session);
-            Ok(runtime.take_over(&backend, started.greeted, started.host, enter))
+            Ok(runtime.take_over(&backend, started.greeted, started.host, enter, Change::Created))
         }
         Err(fault) => {
             backend.remove(id).await;

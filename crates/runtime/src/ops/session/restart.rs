@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use trl_protocol::change::Change;
 use trl_protocol::session::{RestartParams, Restarted, SessionInfo, SessionState};
 use trl_protocol::wire::ToHost;
 use trl_protocol::{Fault, SessionId};
@@ -77,7 +78,7 @@ async fn revive(
     };
     let host = started.host.describe();
     let enter = |session| reservation.fill(session);
-    let session = runtime.take_over(&backend, started.greeted, started.host, enter);
+    let session = runtime.take_over(&backend, started.greeted, started.host, enter, Change::Restarted);
     tracing::info!(session = %id, host, "a lost session was restarted");
     Ok(session.last_info())
 }
