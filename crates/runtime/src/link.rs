@@ -145,6 +145,13 @@ impl Link {
         Ok(Flow::new(pending, queue))
     }
 
+    /// As [`Link::flow`], also if the host does not read: what is asked for after this comes later for the host, too.
+    pub(crate) fn flow_at_once(&self, message: impl FnOnce(u64) -> ToHost) -> Result<Flow, Fault> {
+        let queue = Arc::new(Queue::default());
+        let pending = self.enqueue(message, Waiter::Flow(Arc::clone(&queue)))?;
+        Ok(Flow::new(pending, queue))
+    }
+
     async fn send(
         &self,
         message: impl FnOnce(u64) -> ToHost,
@@ -159,6 +166,11 @@ impl Link {
             }
             room.await;
         }
+        self.enqueue(message, waiter)
+    }
+
+    fn enqueue(&self, message: impl FnOnce(u64) -> ToHost, waiter: Waiter) -> Result<PendingRequest, Fault> {
+        let shared = &self.0;
         let mut state = shared.lock();
         if let Some(end) = &state.end {
             return Err(self.over(end));

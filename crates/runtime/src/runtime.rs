@@ -319,8 +319,7 @@ impl Inner {
         let link = Link::new(info.session_id);
         let task = LinkTask::new(link.clone(), greeted);
         let session = Arc::new(Session::new(info, link, Arc::clone(backend), host));
-        enter(Arc::clone(&session));
-        self.session_begun(&session, change);
+        self.session_begun(&session, enter, change);
         grants::ending::check_adopted(self, &session);
         proxy::begin(self, &session);
         let (inner, watched) = (Arc::clone(self), Arc::clone(&session));
@@ -341,7 +340,7 @@ impl Inner {
     ) {
         let link = Link::new(info.session_id);
         let session = Arc::new(Session::new(info, link, Arc::clone(backend), host));
-        self.registry.adopt(Arc::clone(&session));
+        self.session_begun(&session, |session| self.registry.adopt(session), Change::Created);
         tokio::spawn(Arc::clone(self).join_late(session, greeting));
     }
 
@@ -352,8 +351,7 @@ impl Inner {
         let link = Link::new(info.session_id);
         let session = Arc::new(Session::new(info, link, Arc::clone(backend), host));
         session.await_contact();
-        self.registry.adopt(Arc::clone(&session));
-        self.session_begun(&session, Change::Created);
+        self.session_begun(&session, |session| self.registry.adopt(session), Change::Created);
         let (inner, greeting) = (Arc::clone(self), tokio::spawn(greet(connection, None)));
         let waiting = Arc::clone(&session);
         tokio::spawn(async move {

@@ -1,5 +1,6 @@
 //! A session as the daemon sees it: an id, a name, a link to its host, and the host's backend.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub(crate) struct Session {
     unresponsive: watch::Sender<bool>,
     /// Whether this daemon has reached its host, or found it gone or out of reach.
     contact: watch::Sender<bool>,
+    /// Its host was asked to tell changes.
+    is_watched: AtomicBool,
     /// Its counters when this daemon created or adopted it.
     begun: Totals,
     /// Held while its name changes: one change at a time.
@@ -83,10 +86,16 @@ impl Session {
             host,
             unresponsive: watch::Sender::new(false),
             contact: watch::Sender::new(true),
+            is_watched: AtomicBool::new(false),
             begun: Totals::of(&info),
             renaming: tokio::sync::Mutex::default(),
             last_info: Mutex::new(info),
         }
+    }
+
+    /// Whether its host is still to be asked to tell changes; true once.
+    pub(crate) fn begin_watch(&self) -> bool {
+        !self.is_watched.swap(true, Ordering::Relaxed)
     }
 
     /// Its host is elsewhere, and nobody knows yet whether it is still there.

@@ -8,26 +8,42 @@ use trl_protocol::change::{Change, ChangeEvent, Topic};
 use trl_protocol::exec::{ExecInfo, ExecState};
 use trl_protocol::wire::{FromHost, ToHost};
 
-use crate::link::{End, Item};
+use crate::link::{End, Flow, Item};
 use crate::runtime::Inner;
 use crate::session::Session;
 
 impl Inner {
-    /// From now on every session's commands are watched.
+    /// From now on every session's commands are watched, beginning with those that are asked for after this.
     pub(crate) fn watch_all(self: &Arc<Self>) {
         if !self.watching.swap(true, Ordering::Relaxed) {
             for session in self.registry.all_living() {
-                tokio::spawn(watch(Arc::clone(self), session));
+                self.watch(&session);
             }
         }
     }
 
-    /// A session is there: new or adopted (`Created`), or in a new host (`Restarted`).
-    pub(crate) fn session_begun(self: &Arc<Self>, session: &Arc<Session>, change: Change) {
-        self.feed.tell(of_session(session, change));
-        if self.watching.load(Ordering::Relaxed) {
-            tokio::spawn(watch(Arc::clone(self), Arc::clone(session)));
+    /// Watches a session's commands, once, if somebody wants to hear of them.
+    fn watch(self: &Arc<Self>, session: &Arc<Session>) {
+        if self.watching.load(Ordering::Relaxed) && session.begin_watch() {
+            // A session that is over already has no commands.
+            if let Ok(flow) = session.link.flow_at_once(|req| ToHost::Watch { req }) {
+                tokio::spawn(follow(Arc::clone(self), Arc::clone(session), flow));
+            }
         }
+    }
+
+    /// A session is there: new or adopted (`Created`), or in a new host (`Restarted`). `enter` puts it into the registry.
+    pub(crate) fn session_begun(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        enter: impl FnOnce(Arc<Session>),
+        change: Change,
+    ) {
+        // Before anybody can ask it for a command, and for those who began to listen while it was entered.
+        self.watch(session);
+        enter(Arc::clone(session));
+        self.watch(session);
+        self.feed.tell(of_session(session, change));
     }
 
     pub(crate) fn session_renamed(&self, session: &Session) {
@@ -48,8 +64,7 @@ impl Inner {
     }
 }
 
-async fn watch(runtime: Arc<Inner>, session: Arc<Session>) {
-    let Ok(mut flow) = session.link.flow(|req| ToHost::Watch { req }).await else { return };
+async fn follow(runtime: Arc<Inner>, session: Arc<Session>, mut flow: Flow) {
     loop {
         match flow.next().await {
             Ok(Item::Message(FromHost::Changed { exec, session: shell, .. })) => {

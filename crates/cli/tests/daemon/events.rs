@@ -73,6 +73,49 @@ fn every_change_is_told_in_order_and_again_from_its_number_on() {
 }
 
 #[test]
+fn every_command_that_begins_after_a_subscription_is_told_once() {
+    let daemon = daemon!();
+    let in_new_session = |count: usize| {
+        let mut connection = daemon.connect();
+        let run = |_| {
+            let made = connection.ok(m::SessionCreate::NAME, json!({"shell": "bash"}));
+            let params = json!({"session_id": made["session_id"], "command": ":"});
+            let ran = connection.ok(m::ExecRun::NAME, params);
+            connection.ok(m::SessionDestroy::NAME, json!({"session_id": made["session_id"]}));
+            ran["exec_id"].clone()
+        };
+        (0..count).map(run).collect::<Vec<Value>>()
+    };
+    let mut watcher = daemon.connect();
+    // Some sessions are there, and some are being made, while the first subscription begins.
+    let mut old: Vec<_> = (0..4).map(|_| daemon.session(Shell::Bash)).collect();
+    let (request, ran) = std::thread::scope(|scope| {
+        let makers: Vec<_> = (0..3).map(|_| scope.spawn(|| in_new_session(12))).collect();
+        let (request, _) = subscribe(&mut watcher, json!({"topics": ["exec"]}));
+        let mut ran: Vec<Value> = old.iter_mut().map(|session| json!(session.run(":").exec_id)).collect();
+        makers.into_iter().for_each(|it| drop(it.join().unwrap()));
+        ran.extend(in_new_session(8));
+        (request, ran)
+    });
+    let last = json!(old[0].run(":").exec_id);
+    let mut told = Vec::new();
+    while !told.contains(&(last.clone(), json!("finished"))) {
+        let change = next_but_queued(&mut watcher, request);
+        told.push((change["exec_id"].clone(), change["change"].clone()));
+    }
+    for exec in ran {
+        for change in ["started", "finished"] {
+            let row = (exec.clone(), json!(change));
+            assert_eq!(told.iter().filter(|it| **it == row).count(), 1, "{row:?} in {told:?}");
+        }
+    }
+    let mut once = told.clone();
+    once.sort_by_key(|it| format!("{it:?}"));
+    once.dedup();
+    assert_eq!(once.len(), told.len(), "{told:?}");
+}
+
+#[test]
 fn a_session_that_lost_its_host_and_one_that_waits_are_told() {
     let daemon = daemon!();
     let mut session = daemon.session(Shell::Sh);

@@ -86,9 +86,10 @@ pub(super) async fn reconcile(runtime: &Arc<Inner>, daemon: &Arc<RemoteDaemon>) 
             None => runtime.remote_over(&session, "its daemon has ended it"),
         }
     }
-    // What is left is somebody else's, unless that daemon is this one, or it is being made for us.
+    // What is left is somebody else's, unless that daemon is this one, or it is being made for us: it is present
+    // before it is no longer being made.
     there.retain(|info| {
-        !runtime.registry.is_present(info.session_id) && !daemon.is_making(info.name.as_deref())
+        !daemon.is_making(info.name.as_deref()) && !runtime.registry.is_present(info.session_id)
     });
     let changed = runtime.remotes.set_foreign(daemon, there);
     runtime.tell_foreign(&changed);

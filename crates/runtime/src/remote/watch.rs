@@ -158,12 +158,13 @@ fn note(runtime: &Inner, daemon: &RemoteDaemon, session: &RemoteSession, change:
 
 /// Something happened to a session that is not ours.
 async fn note_foreign(runtime: &Arc<Inner>, daemon: &Arc<RemoteDaemon>, change: ChangeEvent) {
-    let Some(id) = change.session_id.filter(|id| !runtime.registry.is_present(*id)) else { return };
-    let known = || runtime.remotes.foreign(&id.to_string());
     let is_of_session = change.topic == Topic::Session;
+    // One of ours is present before it is no longer being made.
     if is_of_session && change.change == Change::Created && daemon.is_making(change.name.as_deref()) {
         return;
     }
+    let Some(id) = change.session_id.filter(|id| !runtime.registry.is_present(*id)) else { return };
+    let known = || runtime.remotes.foreign(&id.to_string());
     if is_of_session && change.change != Change::Ended {
         // Its list says the rest, and a session that is new in it is told.
         reconcile(runtime, daemon).await;
