@@ -1,11 +1,13 @@
 //! A real `nats-server` of one test's own: on loopback, with JetStream in a directory that goes with it.
+
 use rustix::process::Signal;
 use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
+use crate::own_port;
 use crate::process;
 use crate::wait::{GUARD, wait_until};
 
@@ -32,7 +34,7 @@ impl Broker {
 
     /// A directory and a port, but no broker yet.
     pub fn prepare() -> Broker {
-        Broker { dir: tempfile::tempdir().unwrap(), port: free_port(), child: None }
+        Broker { dir: tempfile::tempdir().unwrap(), port: own_port(), child: None }
     }
 
     /// Where its config is; what that includes is found from here.
@@ -136,8 +138,4 @@ impl Drop for Broker {
 fn program() -> PathBuf {
     let usual = Path::new("/usr/sbin/nats-server");
     if usual.exists() { usual.to_owned() } else { PathBuf::from("nats-server") }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }

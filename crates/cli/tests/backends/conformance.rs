@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use trl_protocol::{Method as _, methods as m};
-use trl_testkit::{GUARD, numbers, wait_until};
+use trl_testkit::{GUARD, numbers, own_port, wait_until};
 
 use super::daemon::{Daemon, Home, World};
 
@@ -322,7 +322,7 @@ pub(crate) fn a_port_is_waited_for_where_the_session_runs(world: &dyn World) {
     let home = Home::new();
     let daemon = Daemon::start(&home, world);
     create(&daemon, "s");
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = own_port();
     prints(&daemon, "s", "mkdir -p /tmp/trl-port; echo it >/tmp/trl-port/index.html", "");
     let serve = format!("exec busybox httpd -f -p 127.0.0.1:{port} -h /tmp/trl-port");
     let server = daemon.ok(m::ExecStart::NAME, json!({"session_id": "s", "command": serve}));

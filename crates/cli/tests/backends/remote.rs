@@ -1,19 +1,19 @@
 //! Sessions on another daemon, with two real daemons and the network between them.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
-use trl_testkit::{Builder, Connection, Daemon, GUARD, Proxy, numbers, process, wait_until};
+use trl_testkit::{Builder, Connection, Daemon, GUARD, Proxy, numbers, own_port, process, wait_until};
 
 /// A daemon with HTTP at a port that it keeps when it is started again.
 pub(super) fn far_daemon(change: impl FnOnce(Builder) -> Builder) -> (Daemon, SocketAddr) {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let builder = Daemon::builder(trl_testkit::trl!()).arg("--http").arg(port.to_string());
-    (change(builder.env("TRL_AUTH_TOKEN", TOKEN)).start(), port)
+    let address = SocketAddr::from(([127, 0, 0, 1], own_port()));
+    let builder = Daemon::builder(trl_testkit::trl!()).arg("--http").arg(address.to_string());
+    (change(builder.env("TRL_AUTH_TOKEN", TOKEN)).start(), address)
 }
 
 pub(super) const TOKEN: &str = "a-token-for-the-other-daemon-0123";

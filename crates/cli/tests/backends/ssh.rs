@@ -1,6 +1,5 @@
 //! The conformance suite over SSH, with a server of the test's own on a loopback port.
 
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use trl_runtime::Config;
 use trl_runtime::backend::{Backend, Ssh};
-use trl_testkit::{GUARD, needs, process, wait_until};
+use trl_testkit::{GUARD, needs, own_port, process, wait_until};
 
 use super::conformance;
 use super::daemon::{Daemon, Home, World};
@@ -67,7 +66,7 @@ impl Far {
             assert!(made.unwrap().success());
         }
         std::fs::copy(at("user_key.pub"), at("authorized_keys")).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = own_port();
         let home = at("home").display().to_string();
         let show = |name: &str| at(name).display().to_string();
         let server = format!(

@@ -2,11 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "that is how a test fails")]
 
-use std::net::TcpListener;
 use trl_protocol::{Method as _, methods as m};
 
 use serde_json::{Value, json};
-use trl_testkit::{Session, Shell, daemon, in_each_shell};
+use trl_testkit::{Session, Shell, daemon, in_each_shell, own_port};
 
 #[track_caller]
 fn wait(session: &mut Session, exec_id: &str, params: Value) -> Value {
@@ -22,11 +21,6 @@ fn fails(session: &mut Session, exec_id: &str, params: Value, code: &str) -> Val
 fn with(exec_id: &str, mut params: Value) -> Value {
     params["exec_id"] = json!(exec_id);
     params
-}
-
-/// A port that nobody has.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn for_its_end(shell: Shell) {
@@ -104,7 +98,7 @@ fn for_something_in_its_output(shell: Shell) {
 fn for_its_port(shell: Shell) {
     let daemon = daemon!();
     let mut session = daemon.session(shell);
-    let port = free_port();
+    let port = own_port();
     let server = format!(
         "sleep 0.1; exec python3 -c 'import http.server; http.server.HTTPServer((\"127.0.0.1\", {port}), http.server.SimpleHTTPRequestHandler).serve_forever()'"
     );
@@ -119,7 +113,7 @@ fn for_its_port(shell: Shell) {
     session.connection.ok(m::ExecCancel::NAME, json!({"exec_id": exec_id}));
     wait(&mut session, &exec_id, json!({}));
     // One that never opens, and one whose command dies first.
-    let port = free_port();
+    let port = own_port();
     let exec_id = session.start(json!({"command": "read x; exit 9", "stdin": ""}));
     let until = json!({"timeout_s": 0.1, "until": {"port": {"port": port}}});
     fails(&mut session, &exec_id, until, "WAIT_TIMEOUT");

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-use trl_testkit::{GUARD, trl, wait_until};
+use trl_testkit::{GUARD, own_port, trl, wait_until};
 
 /// A home, and a project in it whose `.env` belongs to somebody else.
 struct Project {
@@ -19,7 +19,7 @@ impl Project {
     fn new() -> Project {
         let dir = tempfile::Builder::new().prefix("trl-").tempdir().unwrap();
         // The port is free, and stays so unless the daemon takes it.
-        let http = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let http = format!("127.0.0.1:{}", own_port());
         let project = Project { dir, http };
         let (log, socket) = (project.path("stolen.log"), project.path("stolen.sock"));
         std::fs::create_dir(project.path("project")).unwrap();

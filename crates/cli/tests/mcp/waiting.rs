@@ -1,9 +1,7 @@
 //! The tools of `trl mcp` for what takes its time, and for what has a screen.
 
-use std::net::TcpListener;
-
 use serde_json::json;
-use trl_testkit::daemon;
+use trl_testkit::{daemon, own_port};
 
 use super::client::{Mcp, text};
 
@@ -45,8 +43,7 @@ fn wait_without_more_words_is_for_the_exit_and_a_log_that_cannot_come_is_told() 
 fn wait_comes_back_when_the_port_answers() {
     let daemon = daemon!();
     let mut mcp = Mcp::of(&daemon, &[]);
-    // Free a moment ago, and nobody else is given it so soon again.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = own_port();
     let serve = format!("sleep 0.2; exec python3 -m http.server --bind 127.0.0.1 {port}");
     let exec = mcp.fields("run", json!({"command": serve, "background": true}))["exec_id"].clone();
     let open = mcp.call("wait", json!({"exec_id": exec, "port": port, "http_path": "/", "timeout_s": 60}));
