@@ -14,6 +14,7 @@ use trl_sys::private::{DirError, create_dir, make_private};
 use trl_sys::trust::{self, Untrusted};
 
 use super::{ConnectError, Damage, Listing, LostSession, SavedSession};
+use crate::blocking::run_blocking;
 
 /// Longest path of a Unix socket that every system takes.
 const MAX_SOCKET_PATH: usize = 103;
@@ -158,9 +159,14 @@ impl SessionPaths {
     }
 
     /// Removes the session's files and its socket: it is over for good.
-    pub(super) fn remove_all(&self) {
+    pub(super) async fn remove_all(&self) {
         self.remove_socket();
-        warn_unless_gone(&self.state_dir, std::fs::remove_dir_all(&self.state_dir));
+        // A host that ends in order has removed its files; those of a lost one can be large.
+        if self.state_dir.symlink_metadata().is_ok() {
+            let dir = self.state_dir.clone();
+            let removed = run_blocking(move || std::fs::remove_dir_all(dir)).await;
+            warn_unless_gone(&self.state_dir, removed.unwrap_or_else(Err));
+        }
     }
 
     /// Removes the socket on which nobody answers.

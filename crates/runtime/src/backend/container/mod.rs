@@ -328,7 +328,7 @@ impl Backend for Container {
             if let Ok(engine) = self.engine() {
                 engine.remove(&container_name(id)).await;
             }
-            self.dirs.of(id).remove_all();
+            self.dirs.of(id).remove_all().await;
         })
     }
 }

@@ -260,8 +260,8 @@ impl Backend for Local {
     }
 
     fn remove(&self, id: SessionId) -> BoxFuture<'_, ()> {
-        self.paths(id).remove_all();
-        Box::pin(std::future::ready(()))
+        let paths = self.paths(id);
+        Box::pin(async move { paths.remove_all().await })
     }
 
     fn no_sessions_left(&self) {
