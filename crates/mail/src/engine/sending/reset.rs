@@ -25,7 +25,7 @@ impl Tx<'_> {
         }
         self.seal_no_more(agent_id, address)?;
         let unconfirmed = self.unconfirmed(agent_id, address)?;
-        for outbox_id in &unconfirmed {
+        for (outbox_id, _) in &unconfirmed {
             self.queue_again(*outbox_id)?;
         }
         self.name_unreadable(agent_id, address)?;
@@ -71,8 +71,8 @@ impl Tx<'_> {
         tracing::warn!(agent_id, %peer, "our ratchet is behind its peer's: new keys are used from here on");
         self.seal_no_more(agent_id, peer)?;
         // All of it, in order: the named ones are only those that came first.
-        let unconfirmed = self.unconfirmed_packets(agent_id, peer)?;
-        self.seal_again(agent_id, peer, &unconfirmed)
+        let unconfirmed = self.unconfirmed(agent_id, peer)?.into_iter();
+        self.seal_again(agent_id, peer, &unconfirmed.map(|(_, packet)| packet).collect::<Vec<_>>())
     }
 
     /// What is sealed next for this peer is sealed with new keys.
@@ -84,21 +84,13 @@ impl Tx<'_> {
         Ok(())
     }
 
-    fn unconfirmed_packets(&self, agent_id: i64, peer: &str) -> Result<Vec<String>, MailError> {
+    /// The numbers in the outbox and the packets of what was sealed for this peer and has no receipt, in order.
+    fn unconfirmed(&self, agent_id: i64, peer: &str) -> Result<Vec<(i64, String)>, MailError> {
         let mut query = self.db.prepare_cached(
-            "SELECT packet_id FROM packets WHERE agent_id = ?1 AND peer = ?2 AND outbox_id IS NOT NULL
-             ORDER BY outbox_id",
+            "SELECT outbox_id, packet_id FROM packets
+             WHERE agent_id = ?1 AND peer = ?2 AND outbox_id IS NOT NULL ORDER BY outbox_id",
         )?;
-        let rows = query.query_map(params![agent_id, peer], |row| row.get(0))?;
-        Ok(rows.collect::<Result<_, _>>()?)
-    }
-
-    fn unconfirmed(&self, agent_id: i64, peer: &str) -> Result<Vec<i64>, MailError> {
-        let mut query = self.db.prepare_cached(
-            "SELECT outbox_id FROM packets WHERE agent_id = ?1 AND peer = ?2 AND outbox_id IS NOT NULL
-             ORDER BY outbox_id",
-        )?;
-        let rows = query.query_map(params![agent_id, peer], |row| row.get(0))?;
+        let rows = query.query_map(params![agent_id, peer], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 }
