@@ -13,12 +13,13 @@ Generated from the definitions that `trl --help` shows; `UPDATE=1 cargo nextest 
 
 Exit statuses: `trl run` and `trl sh` end with the command's own; 124 on timeout, 125 if the status is unknown, 130 if the
 command was cancelled before it ran, 141 if the reader of the output is gone. Errors of trl itself: 64 wrong usage, 65
-unreadable input, 66 no such session or command, 67 no such agent, 69 no daemon, 70 a fault of the daemon, 71 the system refused,
-75 busy or full, 77 not allowed, 78 bad settings. `trl doctor` ends with 1 if a check fails, `trl attach` with 3 if another
-client took over.
+unreadable input, 66 no such session, command or file, 67 no such agent, 68 no such runtime, 69 no daemon, 70 a fault of the
+daemon, 71 the system refused, 73 the file exists, 75 busy or full, 77 not allowed, 78 bad settings. `trl doctor` ends with 1
+if a check fails, `trl attach` with 3 if another client took over.
 
 With `--json` the answer is one JSON object on stdout (`run --json-stream` and `logs --follow`: one per line), and so is
-an error: `{\"ok\":false,\"error\":{\"code\":…,\"message\":…}}`.
+an error: `{\"ok\":false,\"error\":{\"code\":…,\"message\":…}}`. `code` is one of those in `docs/protocol.md`, or one of the command
+line itself: `USAGE` (64), `UNAVAILABLE` (69), `SYSTEM` (71), `CONFIG` (78).
 ";
 
 fn manual() -> String {
