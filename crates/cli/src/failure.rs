@@ -13,6 +13,7 @@ pub(crate) type Result<T> = std::result::Result<T, Failure>;
 const USAGE: u8 = 64;
 const UNAVAILABLE: u8 = 69;
 const OS_ERROR: u8 = 71;
+const TRY_AGAIN: u8 = 75;
 const CONFIG: u8 = 78;
 /// What a shell reports of a program that SIGPIPE ended.
 pub(crate) const CLOSED_PIPE: u8 = 128 + 13;
@@ -91,6 +92,11 @@ impl Failure {
     /// Whether it is the reader of our output that is gone.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         self.said.is_none() && self.status == CLOSED_PIPE
+    }
+
+    /// Whether the same may go well later.
+    pub(crate) fn is_temporary(&self) -> bool {
+        matches!(self.status, UNAVAILABLE | TRY_AGAIN)
     }
 
     pub(crate) fn is_quiet(&self) -> bool {

@@ -129,6 +129,29 @@ fn an_interrupted_copy_goes_on_where_it_stopped() {
 }
 
 #[test]
+fn what_cannot_be_copied_leaves_no_part() {
+    let daemon = daemon!();
+    let session = daemon.session_with(Shell::Bash, json!({"name": "s"}));
+    let (here, there) = (daemon.temporary().join("here"), session.dir.clone());
+    // The last step is refused: a directory has the name.
+    for dir in [&here, &there] {
+        fs::create_dir_all(dir.join("tree/x/full")).unwrap();
+        fs::create_dir_all(dir.join("file")).unwrap();
+        fs::write(dir.join("file/x"), "text").unwrap();
+    }
+    let parts = |dir: &Path| {
+        let names = fs::read_dir(dir).unwrap().flatten().map(|entry| entry.file_name());
+        names.filter(|name| name.to_string_lossy().contains("trl-part")).count()
+    };
+    for args in [[&text(&here.join("file/x")), "s:tree"], ["s:file/x", &text(&here.join("tree"))]] {
+        let output = daemon.trl(&["cp", args[0], args[1]]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("irectory"), "{args:?}: {output:?}");
+    }
+    assert_eq!((parts(&here.join("tree")), parts(&there.join("tree"))), (0, 0));
+}
+
+#[test]
 fn what_cannot_be_copied_is_told() {
     let daemon = daemon!();
     let session = daemon.session_with(Shell::Bash, json!({"name": "s"}));

@@ -1,6 +1,6 @@
 //! From a session to here.
 
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -91,10 +91,32 @@ async fn file(
     name: &str,
     progress: &mut Progress,
 ) -> Result<()> {
-    let failed = |error| Failure::system(name, error);
     let identity = format!("{} {from} {} {}", there.session, entry.bytes, entry.modified_at);
     let part = part_name(name, &identity);
-    let mut target = dir.append_to(&part, entry.mode.0 & 0o777).map_err(failed)?;
+    let target = dir.append_to(&part, entry.mode.0 & 0o777).map_err(|error| Failure::system(name, error))?;
+    let copied = match fetch(there, entry, from, target, name, progress).await {
+        Ok(()) => dir.rename(&part, name).map_err(|error| Failure::system(name, error)),
+        Err(failure) => Err(failure),
+    };
+    match &copied {
+        Ok(()) => progress.file_done(),
+        // It would not be continued. What cannot be removed is no worse than the failure that is told.
+        Err(failure) if !failure.is_temporary() => drop(dir.remove(&part)),
+        Err(_) => {}
+    }
+    copied
+}
+
+/// Adds to the part what it lacks.
+async fn fetch(
+    there: &There<'_>,
+    entry: &FileEntry,
+    from: &str,
+    mut target: File,
+    name: &str,
+    progress: &mut Progress,
+) -> Result<()> {
+    let failed = |error| Failure::system(name, error);
     let mut offset = target.metadata().map_err(failed)?.len();
     loop {
         let params = ReadParams {
@@ -124,8 +146,5 @@ async fn file(
     if changed && entry.bytes > 0 {
         return Err(Failure::usage(format!("{from:?} has changed while it was copied")).hint("copy it again"));
     }
-    target.set_permissions(Permissions::from_mode(entry.mode.0 & 0o777)).map_err(failed)?;
-    dir.rename(&part, name).map_err(failed)?;
-    progress.file_done();
-    Ok(())
+    target.set_permissions(Permissions::from_mode(entry.mode.0 & 0o777)).map_err(failed)
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use trl_protocol::exec::Encoding;
-use trl_protocol::file::{FileKind, MakeDirParams, Mode, MoveParams, WriteParams};
+use trl_protocol::file::{FileKind, MakeDirParams, Mode, MoveParams, RemoveParams, WriteParams};
 use trl_protocol::methods;
 
 use super::progress::Progress;
@@ -99,19 +99,39 @@ async fn directory(there: &There<'_>, from: &Path, to: &str, progress: &mut Prog
 async fn file(there: &There<'_>, from: &Path, to: &str, progress: &mut Progress) -> Result<()> {
     let shown = from.display().to_string();
     let failed = |error| Failure::system(&shown, error);
-    let mut source = File::open(from).map_err(failed)?;
+    let source = File::open(from).map_err(failed)?;
     let meta = source.metadata().map_err(failed)?;
-    let whole = meta.len();
     let (dir, name) = to.rsplit_once('/').map_or(("", to), |(dir, name)| (dir, name));
-    let identity = format!("{shown} {whole} {} {} {to}", meta.mtime(), meta.mtime_nsec());
+    let identity = format!("{shown} {} {} {} {to}", meta.len(), meta.mtime(), meta.mtime_nsec());
     let slash = if to.contains('/') { "/" } else { "" };
     let part = format!("{dir}{slash}{}", part_name(name, &identity));
-    let mut offset = there.stat(&part).await?.map_or(0, |entry| entry.bytes).min(whole);
+    let copied = transfer(there, source, &shown, to, &part, progress).await;
+    if copied.as_ref().is_err_and(|failure| !failure.is_temporary()) {
+        // It would not be continued. What cannot be removed was most often not made.
+        let session_id = there.session.to_owned();
+        let params = RemoveParams { session_id, path: part, recursive: false };
+        let _ = there.client.call::<methods::FileRemove>(&params).await;
+    }
+    copied
+}
+
+async fn transfer(
+    there: &There<'_>,
+    mut source: File,
+    shown: &str,
+    to: &str,
+    part: &str,
+    progress: &mut Progress,
+) -> Result<()> {
+    let failed = |error| Failure::system(shown, error);
+    let meta = source.metadata().map_err(failed)?;
+    let whole = meta.len();
+    let mut offset = there.stat(part).await?.map_or(0, |entry| entry.bytes).min(whole);
     source.seek(SeekFrom::Start(offset)).map_err(failed)?;
     let mode = meta.permissions().mode() & 0o777;
     let write = |content: String, offset, at_end| WriteParams {
         session_id: there.session.to_owned(),
-        path: part.clone(),
+        path: part.to_owned(),
         content,
         encoding: Encoding::Base64,
         // A request of an interrupted copy may still be under way: it writes the same bytes to the same place.
@@ -127,7 +147,7 @@ async fn file(there: &There<'_>, from: &Path, to: &str, progress: &mut Progress)
         }
         let request = write(STANDARD.encode(&first), None, whole == 0);
         there.client.call::<methods::FileWrite>(&request).await?;
-        progress.at(&shown, first.len() as u64, first.len() as u64, whole);
+        progress.at(shown, first.len() as u64, first.len() as u64, whole);
     }
     while offset < whole {
         let mut piece = Vec::new();
@@ -142,11 +162,11 @@ async fn file(there: &There<'_>, from: &Path, to: &str, progress: &mut Progress)
         if !(offset..=whole).contains(&written.total_bytes) {
             return Err(Failure::usage(format!("something else writes to {part} in the session")));
         }
-        progress.at(&shown, piece.len() as u64, offset, whole);
+        progress.at(shown, piece.len() as u64, offset, whole);
     }
     let params = MoveParams {
         session_id: there.session.to_owned(),
-        from: part.clone(),
+        from: part.to_owned(),
         to: to.to_owned(),
         overwrite: true,
     };
